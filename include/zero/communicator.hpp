@@ -1,0 +1,97 @@
+// Collectives among the ranks of a data-parallel group.
+//
+// Every verb is ordered on the given stream and does not block the calling thread, except on a
+// caller stream. All ranks make the same calls in the same order: each call carries a fingerprint
+// (sequence, verb, name, count, dtype), and ranks that disagree all end with a CommError that names
+// rank and operation on both sides. Every wait has a deadline; a rank that is late, gone or dead
+// ends the wait of the others with an error that names it. After an error the communicator is
+// unusable.
+//
+// Thread-safety: one issuing thread and one stream at a time per communicator; `abort` from any
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "zero/device.hpp"
+#include "zero/dtype.hpp"
+
+namespace zero {
+
+enum class Verb : std::uint8_t { kReduceScatter, kAllGather, kAllReduce, kBroadcast, kBarrier };
+inline constexpr int kVerbCount = 5;
+std::string_view verb_name(Verb verb);  // "reduce_scatter", ...
+
+// What a collective moves; traffic is counted apart for each.
+enum class Purpose : std::uint8_t { kGradients, kParams, kControl };
+inline constexpr int kPurposeCount = 3;
+std::string_view purpose_name(Purpose purpose);  // "gradients", "params", "control"
+
+// Identifies a collective in fingerprints and messages. `name` tells people what it is about, e.g.
+// "bucket 3 (h0.qkv.weight ...)"; it is compared across ranks, so it must be the same on all.
+struct OpTag {
+  Purpose purpose = Purpose::kControl;
+  std::string name;
+};
+
+// What makes two ranks' calls the same call.
+struct OpFingerprint {
+  std::uint64_t sequence = 0;
+  Verb verb = Verb::kBarrier;
+  OpTag tag;
+  std::int64_t elems = 0;
+  DType dtype = DType::kFloat32;
+  int root = 0;  // broadcast only
+
+  friend bool operator==(const OpFingerprint&, const OpFingerprint&) = default;
+};
+inline bool operator==(const OpTag& a, const OpTag& b) {
+  return a.purpose == b.purpose && a.name == b.name;
+}
+// "#12 reduce_scatter of bucket 3 (h0.qkv.weight ...), 4096 x bf16".
+std::string to_string(const OpFingerprint& op);
+
+// How the slices of all ranks become one. The sum is in fp32, always.
+struct Reduction {
+  float divisor = 1.0f;     // the sum is divided by this, then rounded once
+  bool accumulate = false;  // add to what is in the destination instead of replacing it
+  bool tree = false;  // pairwise tree over ranks instead of rank order; world size a power of two
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+
+  // Cost per rank with N ranks and shards of s bytes: (N-1) s received, one pass of sums.
+  // `send` holds N shards of `shard_elems` elements of `send_dtype`; this rank's shard of the sum
+  // goes to `recv`, `shard_elems` of `recv_dtype`. `recv` may be this rank's own shard inside
+  // `send`.
+  virtual void reduce_scatter(const void* send, DType send_dtype, void* recv, DType recv_dtype,
+                              std::int64_t shard_elems, const Reduction& reduction,
+                              const OpTag& tag, Stream& stream) = 0;
+  // Cost per rank: (N-1) s received. `recv` holds N shards; `send` may be this rank's own place in
+  // it.
+  virtual void all_gather(const void* send, void* recv, std::int64_t shard_elems, DType dtype,
+                          const OpTag& tag, Stream& stream) = 0;
+  // In place, on N shards of `shard_elems` elements. Cost per rank: 2 (N-1) s.
+  virtual void all_reduce(void* data, DType dtype, std::int64_t shard_elems,
+                          const Reduction& reduction, const OpTag& tag, Stream& stream) = 0;
+  // Cost: `elems` received by each rank but the root.
+  virtual void broadcast(void* data, std::int64_t elems, DType dtype, int root, const OpTag& tag,
+                         Stream& stream) = 0;
+  virtual void barrier(const OpTag& tag, Stream& stream) = 0;
+
+  // Ends every wait of every rank, now and later, with a CommError carrying the reason. Does not
+  // block.
+  virtual void abort(const std::string& reason) noexcept = 0;
+};
+
+}  // namespace zero

@@ -1,0 +1,106 @@
+// The configuration: a DeepSpeed-style JSON file, checked against one table.
+//
+// Every key is described once (src/config_schema.cpp): path, type, default, range, effect. The
+// table parses, validates and prints. A key that is not in it is refused, with the nearest known
+// name. Extensions of ours live in the top-level section "runtime".
+//
+// Thread-safety: a Config is a value; const access from many threads is fine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "zero/dtype.hpp"
+
+namespace zero {
+
+enum class OptimizerKind { kAdam, kSgd };
+
+// "optimizer": what a param group starts from, and what all groups share.
+struct OptimizerSettings {
+  OptimizerKind kind = OptimizerKind::kAdam;
+  bool decoupled_decay = true;  // AdamW; false: decay is added to the gradient (L2)
+  bool bias_correction = true;
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+};
+
+// "fp16": loss scaling. Scale 1 for other dtypes.
+struct LossScaleSettings {
+  double loss_scale = 0.0;  // > 0: fixed; 0: dynamic
+  int initial_scale_power = 16;
+  std::int64_t loss_scale_window = 1000;
+  int hysteresis = 2;
+  bool consecutive_hysteresis = false;
+  double min_loss_scale = 1.0;
+};
+
+// "zero_optimization". Sizes are in elements.
+struct ZeroSettings {
+  int stage = 0;
+  std::int64_t reduce_bucket_size = 500'000'000;
+  std::int64_t allgather_bucket_size = 500'000'000;
+  std::int64_t prefetch_bucket_size = 50'000'000;
+  std::int64_t param_persistence_threshold = 100'000;
+  std::int64_t model_persistence_threshold = INT64_MAX;
+  bool overlap_comm = false;  // default true at stage 3
+};
+
+// "runtime": extensions of ours.
+struct RuntimeSettings {
+  bool reproducible = false;
+  double timeout_s = 300.0;  // deadline of every wait, seconds
+};
+
+class Config {
+ public:
+  // Reads and checks a file. Throws ConfigError naming file, line, column and JSON path.
+  static Config load(const std::string& path);
+  // The same from text; `origin` stands for the file name in messages.
+  static Config parse(std::string_view text, std::string_view origin = "config");
+
+  // Sets one value, as if the file had it: `set("zero_optimization.stage", "2")`. The value is
+  // JSON; a word that is no JSON is taken as a string. The whole file is checked again. Throws
+  // ConfigError and leaves *this as it was.
+  void set(std::string_view path, std::string_view json_value);
+
+  // Merges a JSON object into the file, key by key, objects deeply, and checks the whole again.
+  void merge(std::string_view json_object);
+
+  // Settles the batch triple for a world size: train = micro * accumulation * world_size.
+  // Given two, the third follows. `micro_batch` is the caller's own value, if the file has none.
+  // Throws ConfigError printing all four numbers. REQUIRES: world_size >= 1.
+  void resolve_batch(int world_size, std::optional<std::int64_t> micro_batch = std::nullopt);
+
+  // The source text of the file after set() and merge(), as JSON.
+  const std::string& json() const { return json_; }
+  // Things a user should know: surprising defaults, accepted oddities. One line each.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  OptimizerSettings optimizer;
+  LossScaleSettings loss_scale;
+  ZeroSettings zero;
+  RuntimeSettings runtime;
+  double gradient_clipping = 1.0;    // 0: off
+  std::optional<bool> fp16_enabled;  // as the file says; empty: follows the parameters
+  std::optional<bool> bf16_enabled;
+  std::optional<DType> grad_accum_dtype;  // empty: the parameter's dtype
+
+  // Batch keys as the file has them; after resolve_batch() all three are set.
+  std::optional<std::int64_t> train_batch_size;
+  std::optional<std::int64_t> micro_batch_size;
+  std::optional<std::int64_t> accumulation_steps;
+
+ private:
+  std::string json_;
+  std::string origin_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace zero

@@ -1,0 +1,102 @@
+// Where memory lives and work is ordered.
+//
+// A Device belongs to one rank and gives memory and streams. Work handed to a Stream runs in order;
+// an Event is a point in that order that another stream, or the calling thread, can wait for. On
+// the host a stream is either a worker thread with a queue, so overlap and ordering faults are
+// real, or the calling thread itself (`caller_stream`), where user code runs.
+//
+// Thread-safety: a Device and its streams are driven by one issuing thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace zero {
+
+enum class DeviceKind { kHost, kMeta, kCuda };
+
+// The clockwork behind the events of one stream. Internal to device implementations.
+class EventSource {
+ public:
+  virtual ~EventSource() = default;
+  virtual bool done(std::uint64_t ticket) const = 0;
+  // Blocks the calling thread until the ticket is reached. Rethrows what the work before it threw.
+  virtual void wait(std::uint64_t ticket) = 0;
+};
+
+// A point in the order of a stream: a cheap value. A default-made event is complete.
+class Event {
+ public:
+  Event() = default;
+  Event(std::shared_ptr<EventSource> source, std::uint64_t ticket)
+      : source_(std::move(source)), ticket_(ticket) {}
+
+  bool done() const { return source_ == nullptr || source_->done(ticket_); }
+  // Blocks the calling thread. Rethrows the error of the work before the event, if there was one.
+  void synchronize() const {
+    if (source_ != nullptr) source_->wait(ticket_);
+  }
+
+ private:
+  std::shared_ptr<EventSource> source_;
+  std::uint64_t ticket_ = 0;
+};
+
+class Stream {
+ public:
+  using Task = std::function<void()>;
+
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  DeviceKind kind() const { return kind_; }
+
+  // Host work, run in order. If a task throws, the error is kept, later tasks are dropped, and
+  // every wait for a later event rethrows it. The caller stream runs the task before it returns.
+  virtual void enqueue(Task task) = 0;
+  // A point after all work enqueued so far.
+  virtual Event record() = 0;
+  // Work enqueued from now on starts after the event. On the caller stream this blocks.
+  virtual void wait(const Event& event) = 0;
+  // Blocks until all work is done. Rethrows the error of a task.
+  virtual void synchronize() = 0;
+
+ protected:
+  explicit Stream(DeviceKind kind) : kind_(kind) {}
+
+ private:
+  DeviceKind kind_;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  virtual DeviceKind kind() const = 0;
+  // The order in which the user's own forward and backward code runs.
+  virtual Stream& caller_stream() = 0;
+  // A stream of its own, for communication beside compute. `name` shows in debuggers.
+  virtual std::unique_ptr<Stream> create_stream(const std::string& name) = 0;
+
+  // Memory aligned to kAlignment bytes, contents undefined. Never null, also for 0 bytes.
+  // Throws OutOfMemory. Use Buffer, which counts in the ledger, rather than these.
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void deallocate(void* pointer, std::size_t bytes) noexcept = 0;
+  // Bytes obtained from the system so far; steady once training has warmed up.
+  virtual std::size_t reserved_bytes() const = 0;
+
+  static constexpr std::size_t kAlignment = 128;
+};
+
+// The host: memory from an arena of huge pages that grows in the first step and is then re-used, so
+// that a step in steady state causes no page fault.
+std::unique_ptr<Device> make_host_device();
+
+}  // namespace zero

@@ -1,0 +1,58 @@
+// Errors of the library. Every failure is an exception; the type tells the cause, the message names
+// the place (JSON path, parameter, bucket, rank), the value found there, and what would be valid.
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace zero {
+
+// Base of all errors thrown by this library.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// A configuration, or the model registered against it, cannot be honoured as it is.
+class ConfigError : public Error {
+ public:
+  using Error::Error;
+};
+
+// The library was called in a way its documentation forbids (order of calls, unknown names).
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A collective failed: a rank is missing, late, gone or doing something else.
+class CommError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Memory could not be had.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
+// The loss scale is at its minimum and gradients still overflow: training cannot go on.
+class LossScaleError : public Error {
+ public:
+  using Error::Error;
+};
+
+namespace detail {
+
+// Concatenates its arguments as a stream would print them; for messages.
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+}  // namespace detail
+}  // namespace zero

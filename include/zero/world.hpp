@@ -1,0 +1,49 @@
+// A rank's place in the data-parallel group: rank, world size, device, communicator.
+//
+// The embedded default is ranks as threads of one process: nothing to install, nothing to start.
+//
+//   zero::run_ranks(4, [&](zero::World& world) { ... });   // four ranks, each on a thread of its
+//   own auto world = zero::World::from_environment();          // one rank, where nothing else is
+//   said
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "zero/communicator.hpp"
+#include "zero/device.hpp"
+
+namespace zero {
+
+class World {
+ public:
+  World(std::unique_ptr<Device> device, std::unique_ptr<Communicator> communicator);
+  World(World&&) noexcept = default;
+  World& operator=(World&&) noexcept = default;
+
+  // A single process: rank 0 of 1 on the host.
+  static World from_environment();
+
+  int rank() const { return communicator_->rank(); }
+  int world_size() const { return communicator_->world_size(); }
+  Device& device() const { return *device_; }
+  Communicator& communicator() const { return *communicator_; }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+struct RunOptions {
+  // Deadline of every wait among the ranks.
+  std::chrono::duration<double> timeout = std::chrono::seconds(300);
+};
+
+// Runs `body` once per rank, each on a thread of its own, and returns when all have ended. When a
+// rank throws, the waits of the others end with a CommError that names it, and the error that came
+// first is rethrown here. REQUIRES: world_size >= 1.
+void run_ranks(int world_size, const std::function<void(World&)>& body,
+               const RunOptions& options = {});
+
+}  // namespace zero

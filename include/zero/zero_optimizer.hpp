@@ -1,0 +1,182 @@
+// The one class users hold: shards optimizer state, gradients and parameters of an existing model
+// over the ranks of a World, at the stage that the configuration names.
+//
+//   zero::ZeroOptimizer optimizer(config, world);
+//   for (Block& b : model.blocks) b.unit = optimizer.add_unit(b.name, {{.name = ..., ...}, ...});
+//   optimizer.prepare();
+//   loop: { auto use = optimizer.forward(b.unit); forward(b); }
+//         loss_gradient *= optimizer.loss_scale();
+//         { auto use = optimizer.backward(b.unit); backward(b); }   // adds into *grad
+//         StepResult r = optimizer.step();                          // once per micro-step
+//
+// All calls are made by one thread per rank, and by all ranks alike: most of them communicate. On
+// the host, forward and backward run on the calling thread. Errors are ConfigError (refused before
+// training), UsageError (wrong order of calls), CommError (another rank is gone or differs),
+// LossScaleError.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "zero/config.hpp"
+#include "zero/ledger.hpp"
+#include "zero/param_spec.hpp"
+#include "zero/traffic.hpp"
+#include "zero/world.hpp"
+
+namespace zero {
+
+class ZeroOptimizer;
+
+// A unit: parameters used together, usually a layer. A cheap handle.
+struct Unit {
+  int index = -1;
+};
+
+// What a step did. Values are the same on every rank.
+struct StepResult {
+  bool boundary = false;    // false: one micro-step of several, nothing else is set
+  bool applied = false;     // the weights were updated
+  bool skipped = false;     // gradients were not finite; nothing changed but the loss scale
+  double grad_norm = 0.0;   // of the mean gradient, unscaled, before clipping; NaN or inf on a skip
+  double clip_coef = 1.0;   // min(1, max_norm / (norm + 1e-6))
+  double loss_scale = 1.0;  // in force for this step's backward passes
+  double next_loss_scale = 1.0;
+  std::vector<double> lr;          // used in this step, per group
+  std::int64_t skipped_steps = 0;  // in all
+  std::string nonfinite_param;     // on a skip: the first parameter, in registration order, ...
+  int nonfinite_rank = -1;         // ... and the rank whose shard of the sum holds the element
+};
+
+// What read() and write() can reach. Whole tensors in the parameter's shape, as fp32.
+enum class Tensor : std::uint8_t {
+  kParams,         // working parameters, in their dtype's values
+  kMasterWeights,  // fp32 weights; the parameters themselves where those are fp32
+  kExpAvg,
+  kExpAvgSq,
+  kGrads,  // read only: mean gradient of the last step, unscaled, before clipping
+};
+
+// Holds a unit's parameters usable while it lives. Closing it may start communication; an error on
+// that way is kept and thrown by the next call of the optimizer. Call close() to have it at once.
+class [[nodiscard]] Use {
+ public:
+  Use(Use&& other) noexcept
+      : optimizer_(other.optimizer_), unit_(other.unit_), backward_(other.backward_) {
+    other.optimizer_ = nullptr;
+  }
+  Use& operator=(Use&&) = delete;
+  ~Use();
+  // Says that this backward pass gave no gradient to a parameter of the unit. A parameter without
+  // any gradient on any rank in a whole step is left alone: no decay, no moments, no step count.
+  void unused(std::string_view param);
+  // Ends the use now and throws what goes wrong. Later calls do nothing.
+  void close();
+
+ private:
+  friend class ZeroOptimizer;
+  Use(ZeroOptimizer* optimizer, Unit unit, bool backward)
+      : optimizer_(optimizer), unit_(unit), backward_(backward) {}
+  ZeroOptimizer* optimizer_;
+  Unit unit_;
+  bool backward_;
+};
+
+class ZeroOptimizer {
+ public:
+  // Settles the batch triple for the world size, if that was not done. REQUIRES: world outlives
+  // this.
+  ZeroOptimizer(Config config, World& world);
+  // Frees all memory. The model's pointers dangle from here. Does not communicate.
+  ~ZeroOptimizer();
+  ZeroOptimizer(const ZeroOptimizer&) = delete;
+  ZeroOptimizer& operator=(const ZeroOptimizer&) = delete;
+
+  // --- Before prepare() ---
+
+  // Hyper-parameters of group 0 come from the configuration. Returns the index of a further group.
+  int add_group(const ParamGroup& group);
+
+  // Registers parameters used together. Order of registration is order of use in forward. `shared`
+  // names parameters of earlier units that this unit uses as well (tied weights).
+  Unit add_unit(std::string name, std::vector<ParamSpec> params,
+                std::vector<std::string> shared = {});
+
+  // Checks everything, allocates, takes rank 0's values, and points the model at its memory. From
+  // here on memory does not grow. Collective. Throws ConfigError before anything is allocated.
+  void prepare();
+
+  // --- Training ---
+
+  // Makes the unit's parameters usable for a forward or backward pass. In backward, *grad of each
+  // trainable parameter points to memory into which the model adds.
+  Use forward(Unit unit);
+  Use backward(Unit unit);
+  // The same as plain calls, where a scope does not fit. Each begin needs its end.
+  void begin_forward(Unit unit);
+  void end_forward(Unit unit);
+  void begin_backward(Unit unit);
+  void end_backward(Unit unit);
+  void unused(Unit unit, std::string_view param);  // between begin_backward and end_backward
+
+  // What the gradient of the loss is to be multiplied with before backward. 1 unless fp16.
+  double loss_scale() const;
+
+  // Ends a micro-step. On the last one of a step: reduces, votes, clips, updates, publishes.
+  // Throws LossScaleError when gradients overflow at the minimum loss scale.
+  StepResult step();
+
+  // --- Between steps, on all ranks alike ---
+
+  const std::vector<ParamGroup>& groups() const;
+  void set_group(int index, const ParamGroup& group);  // also before prepare()
+  // Freezes or unfreezes. A parameter registered frozen has no optimizer state and stays so:
+  // ConfigError.
+  void set_requires_grad(std::string_view param, bool requires_grad);
+
+  // --- Looking in ---
+
+  // Collective: every rank gets the whole tensor. `out` has numel elements.
+  // A parameter without optimizer state (frozen) has no moments: UsageError. SGD has none either.
+  void read(std::string_view param, Tensor what, std::span<float> out);
+  // Collective: rank 0's values are taken. Writing params sets the master weights too, and the
+  // other way round (rounded to the parameter's dtype).
+  void write(std::string_view param, Tensor what, std::span<const float> values);
+
+  struct ParamInfo {
+    std::string name;
+    std::vector<std::int64_t> shape;
+    std::int64_t numel = 0;
+    DType dtype = DType::kFloat32;
+    int group = 0;
+    bool has_state = true;        // registered trainable
+    std::int64_t step_count = 0;  // applied updates of this parameter
+  };
+  // In registration order.
+  std::vector<ParamInfo> params() const;
+
+  const Config& config() const;
+  int rank() const;
+  int world_size() const;
+  int stage() const;
+  int accumulation_steps() const;
+  std::int64_t applied_steps() const;
+
+  const Ledger& ledger() const;
+  const Traffic& traffic() const;
+  void reset_traffic();
+  // Elements of all buckets as registered, and with the padding that makes them cut evenly.
+  std::int64_t model_elems() const;
+  std::int64_t padded_elems() const;
+
+ private:
+  friend class Use;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace zero

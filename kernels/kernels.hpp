@@ -85,6 +85,8 @@ void cast(View dst, ConstView src, float divisor, Stream& stream);
 // dst[i] = round(dst[i] + src[i]), the addition in fp32.
 void add(View dst, ConstView src, Stream& stream);
 void copy(void* dst, const void* src, std::int64_t bytes, Stream& stream);
+// The same on host memory, at once: for use inside a task. Ranges must not overlap unless equal.
+void copy_now(void* dst, const void* src, std::int64_t bytes);
 void fill_bytes(void* dst, unsigned char value, std::int64_t bytes, Stream& stream);
 
 // What the vote needs to know of a gradient range. The sum of squares is exact: a fixed-point

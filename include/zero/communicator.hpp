@@ -11,6 +11,7 @@
 // thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -31,9 +32,14 @@ std::string_view purpose_name(Purpose purpose);  // "gradients", "params", "cont
 
 // Identifies a collective in fingerprints and messages. `name` tells people what it is about, e.g.
 // "bucket 3 (h0.qkv.weight ...)"; it is compared across ranks, so it must be the same on all.
+// `note` is only shown when the ranks differ: what else this rank knows about how it got there.
 struct OpTag {
   Purpose purpose = Purpose::kControl;
   std::string name;
+  std::string note = {};
+  friend bool operator==(const OpTag& a, const OpTag& b) {
+    return a.purpose == b.purpose && a.name == b.name;
+  }
 };
 
 // What makes two ranks' calls the same call.
@@ -47,9 +53,6 @@ struct OpFingerprint {
 
   friend bool operator==(const OpFingerprint&, const OpFingerprint&) = default;
 };
-inline bool operator==(const OpTag& a, const OpTag& b) {
-  return a.purpose == b.purpose && a.name == b.name;
-}
 // "#12 reduce_scatter of bucket 3 (h0.qkv.weight ...), 4096 x bf16".
 std::string to_string(const OpFingerprint& op);
 
@@ -89,6 +92,8 @@ class Communicator {
                          Stream& stream) = 0;
   virtual void barrier(const OpTag& tag, Stream& stream) = 0;
 
+  // Deadline of this rank's waits from now on.
+  virtual void set_timeout(std::chrono::duration<double> timeout) = 0;
   // Ends every wait of every rank, now and later, with a CommError carrying the reason. Does not
   // block.
   virtual void abort(const std::string& reason) noexcept = 0;

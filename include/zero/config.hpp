@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,10 @@
 #include "zero/dtype.hpp"
 
 namespace zero {
+
+namespace detail {
+struct JsonNode;
+}
 
 enum class OptimizerKind { kAdam, kSgd };
 
@@ -55,30 +60,38 @@ struct ZeroSettings {
 // "runtime": extensions of ours.
 struct RuntimeSettings {
   bool reproducible = false;
-  double timeout_s = 300.0;  // deadline of every wait, seconds
+  std::optional<double> timeout_s;  // deadline of every wait, seconds; empty: the world's (300)
 };
 
 class Config {
  public:
+  // All defaults, as if parsed from "{}".
+  Config();
   // Reads and checks a file. Throws ConfigError naming file, line, column and JSON path.
   static Config load(const std::string& path);
   // The same from text; `origin` stands for the file name in messages.
   static Config parse(std::string_view text, std::string_view origin = "config");
 
   // Sets one value, as if the file had it: `set("zero_optimization.stage", "2")`. The value is
-  // JSON; a word that is no JSON is taken as a string. The whole file is checked again. Throws
-  // ConfigError and leaves *this as it was.
+  // JSON; a word that is no JSON is taken as a string. The whole file is checked again, and every
+  // field is read from it: values assigned to fields, and what resolve_batch() settled, are lost.
+  // Throws ConfigError and leaves *this as it was.
   void set(std::string_view path, std::string_view json_value);
 
-  // Merges a JSON object into the file, key by key, objects deeply, and checks the whole again.
+  // Merges a JSON object into the file, key by key, objects deeply, and checks the whole again, as
+  // set() does. Throws ConfigError and leaves *this as it was.
   void merge(std::string_view json_object);
 
   // Settles the batch triple for a world size: train = micro * accumulation * world_size.
-  // Given two, the third follows. `micro_batch` is the caller's own value, if the file has none.
-  // Throws ConfigError printing all four numbers. REQUIRES: world_size >= 1.
+  // Given two, the third follows; given only train or only micro, accumulation is 1. `micro_batch`
+  // is the caller's own value, used where the file does not settle it; if the file settles another
+  // one, that wins, with a warning. Throws ConfigError printing all four numbers, also where
+  // runtime.reproducible is set and accumulation or world size is no power of two, and leaves *this
+  // as it was. Calling it again with the same world size changes nothing. REQUIRES: world_size
+  // >= 1.
   void resolve_batch(int world_size, std::optional<std::int64_t> micro_batch = std::nullopt);
 
-  // The source text of the file after set() and merge(), as JSON.
+  // The file after set() and merge(), as JSON: its keys and values, without comments.
   const std::string& json() const { return json_; }
   // Things a user should know: surprising defaults, accepted oddities. One line each.
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -98,8 +111,11 @@ class Config {
   std::optional<std::int64_t> accumulation_steps;
 
  private:
+  explicit Config(std::shared_ptr<const detail::JsonNode> tree);
+  const std::string& origin() const;  // what stands for the file name in messages
+
+  std::shared_ptr<const detail::JsonNode> tree_;  // never null, never changed
   std::string json_;
-  std::string origin_;
   std::vector<std::string> warnings_;
 };
 

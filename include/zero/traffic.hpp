@@ -50,6 +50,7 @@ class CountingCommunicator final : public Communicator {
   void broadcast(void* data, std::int64_t elems, DType dtype, int root, const OpTag& tag,
                  Stream& stream) override;
   void barrier(const OpTag& tag, Stream& stream) override;
+  void set_timeout(std::chrono::duration<double> timeout) override { inner_.set_timeout(timeout); }
   void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
 
  private:

@@ -13,6 +13,7 @@
 
 #include "zero/communicator.hpp"
 #include "zero/device.hpp"
+#include "zero/ledger.hpp"
 
 namespace zero {
 
@@ -29,10 +30,13 @@ class World {
   int world_size() const { return communicator_->world_size(); }
   Device& device() const { return *device_; }
   Communicator& communicator() const { return *communicator_; }
+  // Every byte that this rank's optimizers hold on the device.
+  Ledger& ledger() const { return *ledger_; }
 
  private:
   std::unique_ptr<Device> device_;
   std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Ledger> ledger_;
 };
 
 struct RunOptions {

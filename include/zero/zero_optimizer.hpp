@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -65,11 +66,9 @@ enum class Tensor : std::uint8_t {
 // that way is kept and thrown by the next call of the optimizer. Call close() to have it at once.
 class [[nodiscard]] Use {
  public:
-  Use(Use&& other) noexcept
-      : optimizer_(other.optimizer_), unit_(other.unit_), backward_(other.backward_) {
-    other.optimizer_ = nullptr;
-  }
+  Use(Use&& other) noexcept;
   Use& operator=(Use&&) = delete;
+  // Left by an exception of the pass, it sends nothing: the gradient is not whole.
   ~Use();
   // Says that this backward pass gave no gradient to a parameter of the unit. A parameter without
   // any gradient on any rank in a whole step is left alone: no decay, no moments, no step count.
@@ -79,11 +78,11 @@ class [[nodiscard]] Use {
 
  private:
   friend class ZeroOptimizer;
-  Use(ZeroOptimizer* optimizer, Unit unit, bool backward)
-      : optimizer_(optimizer), unit_(unit), backward_(backward) {}
+  Use(ZeroOptimizer* optimizer, Unit unit, bool backward);
   ZeroOptimizer* optimizer_;
   Unit unit_;
   bool backward_;
+  int uncaught_;  // exceptions under way when the use began
 };
 
 class ZeroOptimizer {
@@ -139,6 +138,10 @@ class ZeroOptimizer {
   void set_requires_grad(std::string_view param, bool requires_grad);
 
   // --- Looking in ---
+
+  // Takes the lines that the runtime has to say (skipped steps) instead of standard error, where
+  // rank 0 writes them. Called on every rank.
+  void set_log(std::function<void(std::string_view line)> log);
 
   // Collective: every rank gets the whole tensor. `out` has numel elements.
   // A parameter without optimizer state (frozen) has no moments: UsageError. SGD has none either.

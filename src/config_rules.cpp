@@ -1,0 +1,108 @@
+#include <cmath>
+
+#include "src/config_reader.hpp"
+#include "zero/error.hpp"
+
+namespace zero::detail {
+namespace {
+
+void check_precision(Reading& reading, const Config& config) {
+  if (!config.fp16_enabled.value_or(false) || !config.bf16_enabled.value_or(false)) return;
+  const Setting& bf16 = *reading.find("bf16.enabled");
+  reading.problems.add(bf16.place, bf16.path,
+                       "bf16 and fp16 are both enabled; parameters have one type: enable one");
+}
+
+void check_optimizer(Reading& reading, Config& config) {
+  const OptimizerSettings& optimizer = config.optimizer;
+  if (!reading.settings[row_index("optimizer")].has_value()) {
+    reading.warnings.push_back(
+        concat("optimizer: no such section: AdamW with lr ", optimizer.lr, ", betas [",
+               optimizer.beta1, ", ", optimizer.beta2, "], eps ", optimizer.eps, ", weight_decay ",
+               optimizer.weight_decay, "; a learning rate of ", optimizer.lr, " is rarely meant"));
+    return;
+  }
+  const Setting* type = reading.find("optimizer.type");
+  if (type == nullptr) return;  // a problem already
+  const std::string& name = std::get<std::string>(type->value);
+  if (optimizer.kind == OptimizerKind::kSgd) {
+    for (const char* path : {"optimizer.params.betas", "optimizer.params.eps",
+                             "optimizer.params.bias_correction", "optimizer.params.adam_w_mode"}) {
+      if (const Setting* setting = reading.find(path)) {
+        reading.problems.add(setting->place, setting->path,
+                             "SGD has no such parameter; it takes lr and weight_decay. Remove it, "
+                             "or choose optimizer.type Adam or AdamW");
+      }
+    }
+  } else if (const Setting* mode = reading.find("optimizer.params.adam_w_mode");
+             name == "AdamW" && mode != nullptr && !std::get<bool>(mode->value)) {
+    reading.problems.add(mode->place, mode->path,
+                         "false contradicts optimizer.type AdamW; write type Adam for decay that "
+                         "is added to the gradient");
+  }
+}
+
+void check_loss_scale(Reading& reading, const Config& config) {
+  const LossScaleSettings& fp16 = config.loss_scale;
+  if (fp16.loss_scale > 0) return;
+  const double start = std::ldexp(1.0, fp16.initial_scale_power);
+  if (fp16.min_loss_scale <= start) return;
+  const Setting* culprit = reading.find("fp16.min_loss_scale");
+  if (culprit == nullptr) culprit = reading.find("fp16.initial_scale_power");
+  if (culprit == nullptr) return;
+  reading.problems.add(
+      culprit->place, culprit->path,
+      concat("the smallest scale, ", fp16.min_loss_scale, ", is above the one to start with, ",
+             start, " (2^initial_scale_power): an overflow would raise it"));
+}
+
+// Notes on keys that are given and do nothing.
+void note_idle_keys(Reading& reading, const Config& config) {
+  const auto& rows = config_schema();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SchemaRow& row = rows[i];
+    const std::optional<Setting>& setting = reading.settings[i];
+    if (!setting.has_value() || setting->state != Setting::State::kGiven) continue;
+    if (row.from_stage > config.zero.stage) {
+      reading.warnings.push_back(concat(setting->path, ": no effect at stage ", config.zero.stage,
+                                        ": it belongs to stage ", row.from_stage));
+    }
+    if (!row.note.empty() && setting->value != row.default_value) {
+      reading.warnings.push_back(
+          concat(setting->path, " ", value_text(setting->value), ": ", row.note));
+    }
+  }
+}
+
+void check_required(Reading& reading) {
+  const auto& rows = config_schema();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SchemaRow& row = rows[i];
+    // A required key that was refused is no missing one.
+    if (!row.required || reading.settings[i].has_value()) continue;
+    const auto& section = reading.settings[row_index(row_section(row))];
+    if (!section.has_value() || section->state != Setting::State::kGiven) continue;
+    reading.problems.add(section->place, row.path,
+                         "is missing in its section; valid: " + valid_values(row));
+  }
+}
+
+}  // namespace
+
+void check_rules(Reading& reading, Config& config) {
+  if (reading.find("zero_optimization.overlap_comm") == nullptr) {
+    config.zero.overlap_comm = config.zero.stage == 3;
+  }
+  if (const Setting* clipping = reading.find("gradient_clipping"); clipping == nullptr) {
+    reading.warnings.push_back(
+        concat("gradient_clipping: not given: gradients are clipped to a norm of ",
+               config.gradient_clipping, "; write 0 for none"));
+  }
+  check_required(reading);
+  check_precision(reading, config);
+  check_optimizer(reading, config);
+  check_loss_scale(reading, config);
+  note_idle_keys(reading, config);
+}
+
+}  // namespace zero::detail

@@ -1,0 +1,125 @@
+#include "src/config_schema.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <stdexcept>
+
+#include "src/config_rows.hpp"
+#include "src/config_text.hpp"
+#include "zero/error.hpp"
+
+namespace zero::detail {
+namespace {
+
+std::string number_text(double x) {
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), x).ptr;
+  return {buffer.data(), end};
+}
+
+// Bounds that are fp32 numbers are printed with the digits of one.
+std::string bound_text(double x) {
+  const float as_float = static_cast<float>(x);
+  if (static_cast<double>(as_float) != x) return number_text(x);
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), as_float).ptr;
+  return {buffer.data(), end};
+}
+
+std::string range_text(const Range& range) {
+  std::string text;
+  if (range.low != -std::numeric_limits<double>::infinity()) {
+    text += (range.above_low ? ", above " : ", at least ") + bound_text(range.low);
+  }
+  if (range.high != std::numeric_limits<double>::infinity()) {
+    text += (range.below_high ? ", below " : ", at most ") + bound_text(range.high);
+  }
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+}  // namespace
+
+const std::vector<SchemaRow>& config_schema() {
+  static const std::vector<SchemaRow> kRows = [] {
+    std::vector<SchemaRow> rows;
+    add_training_rows(rows);
+    add_sharding_rows(rows);
+    add_not_built_rows(rows);
+    return rows;
+  }();
+  return kRows;
+}
+
+std::string_view row_section(const SchemaRow& row) {
+  const std::string_view path = row.path;
+  const auto dot = path.rfind('.');
+  return dot == path.npos ? std::string_view() : path.substr(0, dot);
+}
+
+std::string_view row_name(const SchemaRow& row) {
+  return std::string_view(row.path).substr(row.path.rfind('.') + 1);
+}
+
+std::optional<std::size_t> find_row(std::string_view section, std::string_view key) {
+  const auto& rows = config_schema();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SchemaRow& row = rows[i];
+    if (row_section(row) != section) continue;
+    const bool alias = std::find(row.aliases.begin(), row.aliases.end(), key) != row.aliases.end();
+    if (row_name(row) == key || alias || (!key.empty() && row.old_name == key)) return i;
+  }
+  return std::nullopt;
+}
+
+std::size_t row_index(std::string_view path) {
+  const auto& rows = config_schema();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].path == path) return i;
+  }
+  throw std::logic_error("no such row in the configuration schema: " + std::string(path));
+}
+
+std::string valid_values(const SchemaRow& row) {
+  switch (row.type) {
+    case ValueType::kSection:
+      return "an object";
+    case ValueType::kBoolean:
+      return "true or false";
+    case ValueType::kInteger:
+      return "a whole number" + range_text(row.range);
+    case ValueType::kNumber:
+      return "a number" + range_text(row.range);
+    case ValueType::kWord:
+      return "one of " + joined(row.words);
+    case ValueType::kPair:
+      return "a list of two numbers, each" + range_text(row.range).substr(1);
+    case ValueType::kNotBuilt:
+      break;
+  }
+  return "nothing";
+}
+
+std::string value_text(const Value& value) {
+  struct Printer {
+    std::string operator()(std::monostate) const { return ""; }
+    std::string operator()(bool x) const { return x ? "true" : "false"; }
+    std::string operator()(std::int64_t x) const { return std::to_string(x); }
+    std::string operator()(double x) const { return number_text(x); }
+    std::string operator()(const std::string& x) const { return quoted(x); }
+    std::string operator()(const std::vector<double>& x) const {
+      std::string text;
+      for (const double element : x) text += (text.empty() ? "" : ", ") + number_text(element);
+      return "[" + text + "]";
+    }
+  };
+  return std::visit(Printer{}, value);
+}
+
+}  // namespace zero::detail

@@ -1,0 +1,83 @@
+// Where the threads of one process meet: the rendezvous behind the thread communicator.
+//
+// A collective is two meetings. Before the first each rank posts what it is about to do and where
+// its buffers are; between the two every rank may read every posted buffer; after the second the
+// buffers are the ranks' own again. A meeting ends in one of: all are there; the deadline passed; a
+// missing rank has left for good; someone called abort. All but the first throw CommError.
+//
+// Thread-safety: each rank's calls come from one thread at a time; abort and leave from any.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "zero/communicator.hpp"
+
+namespace zero::detail {
+
+class LocalGroup {
+ public:
+  // What a rank shows to the others during a collective.
+  struct Post {
+    OpFingerprint op;
+    void* data = nullptr;
+  };
+
+  LocalGroup(int world_size, std::chrono::duration<double> timeout);
+
+  int world_size() const { return static_cast<int>(ranks_.size()); }
+
+  // First meeting: posts and waits for all. Throws unless all ranks posted the same operation.
+  void open(int rank, Post post);
+  // Second meeting: buffers may be touched by their owners again after it.
+  void close(int rank);
+  // REQUIRES: between open() and close().
+  const Post& post(int rank) const { return ranks_[static_cast<std::size_t>(rank)]->post; }
+
+  void set_timeout(int rank, std::chrono::duration<double> timeout);
+  // The rank will not come back: who waits for it, now or later, ends with an error.
+  void leave(int rank) noexcept;
+  void abort(int rank, const std::string& reason) noexcept;
+  // The rank whose failure came first; -1: none.
+  int first_failed_rank() const;
+
+ private:
+  struct alignas(128) RankState {
+    mutable std::mutex mutex;  // guards post, against readers that gave up waiting
+    Post post;
+    std::atomic<std::uint64_t> meetings{0};  // arrived at
+    std::atomic<bool> left{false};
+    std::atomic<double> timeout_s{0};
+  };
+  RankState& state(int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
+
+  void meet(int rank);
+  void sleep_until_met(int rank, std::uint64_t generation, std::uint64_t my_meetings);
+  void check_alive(int rank, std::uint64_t my_meetings);
+  std::string doing(int rank);
+  [[noreturn]] void fail(int rank, const std::string& reason);
+
+  std::vector<std::unique_ptr<RankState>> ranks_;
+  int spins_;
+  std::atomic<int> arrived_{0};
+  std::atomic<std::uint64_t> generation_{0};
+  std::atomic<bool> trouble_{false};  // someone left or aborted
+
+  mutable std::mutex mutex_;  // guards what follows, and sleeping
+  std::condition_variable wake_;
+  int sleepers_ = 0;
+  bool aborted_ = false;
+  int failed_rank_ = -1;
+  std::string reason_;
+};
+
+// A rank's end of the group. The group is left when the communicator is destroyed.
+std::unique_ptr<Communicator> make_local_communicator(std::shared_ptr<LocalGroup> group, int rank);
+
+}  // namespace zero::detail

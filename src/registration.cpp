@@ -1,0 +1,204 @@
+#include "src/registration.hpp"
+
+#include <bit>
+#include <limits>
+
+#include "zero/error.hpp"
+
+namespace zero {
+
+using detail::concat;
+
+namespace {
+
+std::int64_t count_elements(const std::string& name, const std::vector<std::int64_t>& shape) {
+  std::int64_t numel = 1;
+  for (const std::int64_t dimension : shape) {
+    if (dimension < 0) {
+      throw ConfigError(
+          concat("parameter ", name, ": a dimension is ", dimension, ", must be 0 or more"));
+    }
+    if (dimension != 0 && numel > std::numeric_limits<std::int64_t>::max() / 16 / dimension) {
+      throw ConfigError(concat("parameter ", name, ": its shape has more elements than 2^59"));
+    }
+    numel *= dimension;
+  }
+  return numel;
+}
+
+// The dtype as registered: said outright, or told by the type of the pointers.
+DType settle_dtype(const ParamSpec& spec) {
+  std::optional<DType> dtype = spec.dtype;
+  const auto agree = [&](const PointerSlot& slot, const char* what) {
+    if (!slot.given()) return;
+    if (!dtype) dtype = slot.dtype();
+    const bool differs =
+        (slot.dtype() && dtype && *slot.dtype() != *dtype) ||
+        (dtype && slot.element_bytes() != 0 && slot.element_bytes() != dtype_bytes(*dtype));
+    if (differs) {
+      throw ConfigError(concat("parameter ", spec.name, ": dtype is ", dtype_name(*dtype), ", but ",
+                               what, " points to elements of ", slot.element_bytes(), " bytes",
+                               slot.dtype() ? concat(" (", dtype_name(*slot.dtype()), ")") : ""));
+    }
+  };
+  agree(spec.data, ".data");
+  agree(spec.grad, ".grad");
+  if (!dtype) {
+    throw ConfigError(
+        concat("parameter ", spec.name, ": the type of .data does not tell the dtype; set .dtype"));
+  }
+  return *dtype;
+}
+
+}  // namespace
+
+ParamState Registration::make_param(const std::string& unit, ParamSpec spec) const {
+  if (spec.name.empty()) throw ConfigError(concat("unit ", unit, ": a parameter has no name"));
+  if (by_name_.contains(spec.name)) {
+    throw ConfigError(concat("parameter ", spec.name, " is registered twice (again in unit ", unit,
+                             "); to use it in another unit, name it in that unit's `shared`"));
+  }
+  if (!spec.data.given()) throw ConfigError(concat("parameter ", spec.name, ": .data is missing"));
+  if (spec.requires_grad && !spec.grad.given()) {
+    throw ConfigError(
+        concat("parameter ", spec.name, ": .grad is missing; set it, or requires_grad = false"));
+  }
+  ParamState param;
+  param.dtype = settle_dtype(spec);
+  param.numel = count_elements(spec.name, spec.shape);
+  param.has_state = param.requires_grad = spec.requires_grad;
+  param.spec = std::move(spec);
+  return param;
+}
+
+int Registration::add_unit(std::string name, std::vector<ParamSpec> params,
+                           const std::vector<std::string>& shared) {
+  const int unit_index = static_cast<int>(rt_.units.size());
+  UnitState unit;
+  std::vector<ParamState> added;
+  for (ParamSpec& spec : params) {
+    added.push_back(make_param(name, std::move(spec)));
+    by_name_.emplace(added.back().spec.name,
+                     static_cast<int>(rt_.params.size() + added.size()) - 1);
+    unit.params.push_back(static_cast<int>(rt_.params.size() + added.size()) - 1);
+    added.back().units = {unit_index};
+  }
+  for (const std::string& other : shared) {
+    const auto found = by_name_.find(other);
+    if (found == by_name_.end() || found->second >= static_cast<int>(rt_.params.size())) {
+      throw ConfigError(concat("unit ", name, ": `shared` names ", other,
+                               ", which is no parameter of an earlier unit"));
+    }
+    rt_.params[static_cast<std::size_t>(found->second)].units.push_back(unit_index);
+    unit.params.push_back(found->second);
+  }
+  for (ParamState& param : added) rt_.params.push_back(std::move(param));
+  unit.name = std::move(name);
+  rt_.units.push_back(std::move(unit));
+  return unit_index;
+}
+
+void Registration::check_precision(const ParamState& param) const {
+  const auto contradiction = [&](const char* key, DType wanted) {
+    throw ConfigError(concat(key, ".enabled is true, but parameter ", param.spec.name, " is ",
+                             dtype_name(param.dtype), "; register it as ", dtype_name(wanted),
+                             " or turn ", key, " off"));
+  };
+  if (rt_.config.fp16_enabled.value_or(false) && param.dtype != DType::kFloat16) {
+    contradiction("fp16", DType::kFloat16);
+  }
+  if (rt_.config.bf16_enabled.value_or(false) && param.dtype != DType::kBFloat16) {
+    contradiction("bf16", DType::kBFloat16);
+  }
+  if (rt_.config.grad_accum_dtype && param.has_state &&
+      dtype_bytes(*rt_.config.grad_accum_dtype) == 2 &&
+      *rt_.config.grad_accum_dtype != param.dtype) {
+    throw ConfigError(concat("data_types.grad_accum_dtype is ",
+                             dtype_name(*rt_.config.grad_accum_dtype), ", but parameter ",
+                             param.spec.name, " is ", dtype_name(param.dtype),
+                             "; fp32 or the parameter's own dtype are valid"));
+  }
+}
+
+void Registration::check_mode() const {
+  if (!rt_.reproducible()) return;
+  const auto power_of_two = [](int value) {
+    return std::has_single_bit(static_cast<unsigned>(value));
+  };
+  if (!power_of_two(rt_.world_size()) || !power_of_two(rt_.accumulation_steps())) {
+    throw ConfigError(concat("runtime.reproducible needs powers of two, but the world size is ",
+                             rt_.world_size(), " and gradient_accumulation_steps is ",
+                             rt_.accumulation_steps()));
+  }
+}
+
+void Registration::check_all() const {
+  check_mode();
+  const int groups = static_cast<int>(rt_.groups.size());
+  for (const ParamState& param : rt_.params) {
+    const ParamSpec& spec = param.spec;
+    check_precision(param);
+    if (spec.group < 0 || spec.group >= groups) {
+      throw ConfigError(concat("parameter ", spec.name, ": group ", spec.group,
+                               " does not exist; groups are 0 to ", groups - 1));
+    }
+    if (rt_.config.zero.stage == 3 && (spec.data.is_fixed() || spec.grad.is_fixed())) {
+      throw ConfigError(concat("parameter ", spec.name,
+                               " has a fixed address, but at stage 3 its memory "
+                               "comes and goes; register the address of the model's pointer "
+                               "(.data = &model.w), or use stage 0, 1 or 2"));
+    }
+    if (rt_.rank() == 0 && param.numel > 0 && !spec.init && spec.data.get() == nullptr) {
+      throw ConfigError(concat("parameter ", spec.name,
+                               " has no start values: *data is null and there is no init"));
+    }
+  }
+}
+
+void Registration::make_layout() {
+  std::vector<LayoutParam> params;
+  for (const ParamState& param : rt_.params) {
+    params.push_back({param.spec.name, param.numel, param.dtype, param.has_state, param.units});
+  }
+  const ZeroSettings& zero = rt_.config.zero;
+  LayoutOptions options;
+  options.world_size = rt_.world_size();
+  // One bucket is one message of either kind, so both limits hold for it.
+  options.bucket_elems = std::min(zero.reduce_bucket_size, zero.allgather_bucket_size);
+  options.by_unit = zero.stage == 3;
+  options.persistence_threshold_elems = zero.param_persistence_threshold;
+  options.model_persistence_threshold_elems = zero.model_persistence_threshold;
+  rt_.layout = Layout(params, options);
+  for (std::size_t i = 0; i < rt_.params.size(); ++i) {
+    rt_.params[i].place = rt_.layout.place(static_cast<int>(i));
+  }
+  rt_.memory.resize(rt_.layout.buckets().size());
+}
+
+std::string Registration::summary() const {
+  const Config& config = rt_.config;
+  std::string all = concat(config.zero.stage, ' ', config.zero.overlap_comm, ' ',
+                           config.zero.prefetch_bucket_size, ' ', config.gradient_clipping, ' ',
+                           rt_.accumulation_steps(), ' ', config.runtime.reproducible, '\n');
+  for (const ParamState& param : rt_.params) {
+    all += concat(param.spec.name, ' ', dtype_name(param.dtype), ' ', param.spec.group, ' ',
+                  param.has_state, ' ', param.place.bucket, ' ', param.place.offset);
+    for (const std::int64_t dimension : param.spec.shape) all += concat(' ', dimension);
+    all += '\n';
+  }
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : all) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return concat("prepare() at stage ", config.zero.stage, " of ", rt_.params.size(),
+                " parameters with ", rt_.layout.model_elems(), " elements, accumulation ",
+                rt_.accumulation_steps(), ", set-up hash ", std::hex, hash);
+}
+
+int Registration::find(std::string_view name) const {
+  const auto found = by_name_.find(std::string(name));
+  if (found == by_name_.end()) {
+    throw UsageError(concat("no parameter is named \"", name, "\""));
+  }
+  return found->second;
+}
+
+}  // namespace zero

@@ -1,0 +1,41 @@
+// Checks what the user registers, and turns it into the runtime's tables. Every refusal is a
+// ConfigError that names the unit or parameter, the value, and what would be valid.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "src/runtime.hpp"
+
+namespace zero {
+
+class Registration {
+ public:
+  explicit Registration(Runtime& runtime) : rt_(runtime) {}
+
+  // Returns the unit's index.
+  int add_unit(std::string name, std::vector<ParamSpec> params,
+               const std::vector<std::string>& shared);
+  // What can be said only when everything is there: groups, precision, stage, mode.
+  void check_all() const;
+  // Cuts buckets. After check_all().
+  void make_layout();
+
+  // What must be the same on all ranks, in one line with a hash. After make_layout().
+  std::string summary() const;
+
+  // Index of a parameter. Throws UsageError for an unknown name.
+  int find(std::string_view name) const;
+
+ private:
+  ParamState make_param(const std::string& unit, ParamSpec spec) const;
+  void check_precision(const ParamState& param) const;
+  void check_mode() const;
+
+  Runtime& rt_;
+  std::unordered_map<std::string, int> by_name_;
+};
+
+}  // namespace zero

@@ -1,0 +1,25 @@
+#include "src/runtime.hpp"
+
+#include "zero/error.hpp"
+
+namespace zero {
+
+Runtime::Runtime(Config configuration, World& the_world)
+    : config(std::move(configuration)),
+      world(the_world),
+      device(the_world.device()),
+      ledger(the_world.ledger()),
+      comm(the_world.communicator()),
+      compute(device.caller_stream()),
+      worker(config.zero.overlap_comm
+                 ? device.create_stream(detail::concat("zero-comm-", the_world.rank()))
+                 : nullptr),
+      comm_stream(worker != nullptr ? *worker : compute) {
+  const OptimizerSettings& o = config.optimizer;
+  groups.push_back({o.lr, o.beta1, o.beta2, o.eps, o.weight_decay});
+  if (config.runtime.timeout_s) {
+    comm.set_timeout(std::chrono::duration<double>(*config.runtime.timeout_s));
+  }
+}
+
+}  // namespace zero

@@ -1,0 +1,102 @@
+// What the mechanisms and the stages share: the registered model, its layout, the memory of each
+// bucket, and where work runs. Data only; owned by ZeroOptimizer.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.hpp"
+#include "zero/buffer.hpp"
+#include "zero/config.hpp"
+#include "zero/layout.hpp"
+#include "zero/param_spec.hpp"
+#include "zero/traffic.hpp"
+#include "zero/world.hpp"
+
+namespace zero {
+
+struct ParamState {
+  ParamSpec spec;
+  std::int64_t numel = 0;
+  DType dtype = DType::kFloat32;
+  std::vector<int> units;     // that use it, ascending
+  bool has_state = true;      // registered trainable: has gradients and optimizer state
+  bool requires_grad = true;  // now; false while frozen
+  Place place;
+  std::int64_t step_count = 0;  // applied updates
+  bool touched = false;         // got a gradient on this rank in this step
+  bool has_gradient = false;    // on any rank, in the last step; set by the vote
+};
+
+struct UnitState {
+  std::string name;
+  std::vector<int> params;  // own first, then shared ones of earlier units
+  int open_forward = 0;
+  int open_backward = 0;
+};
+
+// The memory of one bucket on this rank. Which buffers exist is the stage's business.
+struct BucketMemory {
+  Buffer params_full;   // all parameters, resident (stages 0 to 2; persistent ones at stage 3)
+  Buffer params_shard;  // this rank's shard (stage 3)
+  Buffer gathered;      // all parameters, while in use (stage 3)
+  Buffer grads_full;    // gradients of the whole bucket, resident (stages 0 and 1)
+  Buffer grads_shard;   // this rank's shard of the sum (stages 2 and 3)
+  Buffer master_weights, exp_avg, exp_avg_sq;  // fp32, over the owned range
+};
+
+// A range of a bucket's elements.
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t elems() const { return end - begin; }
+};
+
+struct Runtime {
+  Runtime(Config configuration, World& the_world);
+
+  Config config;
+  World& world;
+  Device& device;
+  Ledger& ledger;
+  CountingCommunicator comm;
+  Stream& compute;                 // where the model runs
+  std::unique_ptr<Stream> worker;  // with overlap_comm
+  Stream& comm_stream;             // the worker; without overlap the compute stream itself
+
+  std::vector<ParamState> params;
+  std::vector<UnitState> units;
+  std::vector<ParamGroup> groups;
+  Layout layout;
+  std::vector<BucketMemory> memory;  // per bucket
+  int micro_step = 0;                // of the current step
+
+  bool is_boundary() const { return micro_step + 1 == accumulation_steps(); }
+
+  int rank() const { return comm.rank(); }
+  int world_size() const { return comm.world_size(); }
+  int accumulation_steps() const { return static_cast<int>(*config.accumulation_steps); }
+  bool reproducible() const { return config.runtime.reproducible; }
+  float slots() const {
+    return static_cast<float>(static_cast<std::int64_t>(accumulation_steps()) * world_size());
+  }
+
+  // This rank's shard of a bucket.
+  Range shard(const Bucket& bucket) const {
+    return {rank() * bucket.shard_elems, (rank() + 1) * bucket.shard_elems};
+  }
+  // The dtype in which sums of gradients are kept.
+  DType grad_dtype(const Bucket& bucket) const {
+    return config.grad_accum_dtype.value_or(bucket.dtype);
+  }
+  Buffer allocate(Category category, std::int64_t elems, DType dtype, const std::string& owner) {
+    return Buffer(device, ledger, category, elems, dtype, owner);
+  }
+  // Work on the communication stream from now on comes after the model's work so far, and the
+  // reverse.
+  void comm_after_compute() { comm_stream.wait(compute.record()); }
+  void compute_after_comm() { compute.wait(comm_stream.record()); }
+};
+
+}  // namespace zero

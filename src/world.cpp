@@ -1,0 +1,65 @@
+#include "zero/world.hpp"
+
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "src/local_group.hpp"
+#include "zero/error.hpp"
+
+namespace zero {
+
+World::World(std::unique_ptr<Device> device, std::unique_ptr<Communicator> communicator)
+    : device_(std::move(device)),
+      communicator_(std::move(communicator)),
+      ledger_(std::make_unique<Ledger>()) {}
+
+World World::from_environment() {
+  auto group = std::make_shared<detail::LocalGroup>(1, RunOptions{}.timeout);
+  return {make_host_device(), detail::make_local_communicator(std::move(group), 0)};
+}
+
+void run_ranks(int world_size, const std::function<void(World&)>& body, const RunOptions& options) {
+  if (world_size < 1) {
+    throw UsageError(
+        detail::concat("run_ranks: world_size is ", world_size, ", must be 1 or more"));
+  }
+  auto group = std::make_shared<detail::LocalGroup>(world_size, options.timeout);
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world_size));
+  std::mutex mutex;
+  int first = -1;
+
+  const auto run = [&](int rank) {
+    World world(make_host_device(), detail::make_local_communicator(group, rank));
+    const auto failed = [&](const std::string& what) {
+      {
+        const std::lock_guard lock(mutex);
+        errors[static_cast<std::size_t>(rank)] = std::current_exception();
+        if (first < 0) first = rank;
+      }
+      world.communicator().abort(detail::concat("rank ", rank, " ended with an error: ", what));
+    };
+    try {
+      body(world);
+    } catch (const std::exception& error) {
+      failed(error.what());
+    } catch (...) {
+      failed("an exception that is no std::exception");
+    }
+  };
+
+  std::vector<std::thread> threads;
+  for (int rank = 1; rank < world_size; ++rank) threads.emplace_back(run, rank);
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+
+  // The rank whose failure ended the group tells the cause; the others only report the consequence.
+  if (const int cause = group->first_failed_rank();
+      cause >= 0 && errors[static_cast<std::size_t>(cause)] != nullptr) {
+    first = cause;
+  }
+  if (first >= 0) std::rethrow_exception(errors[static_cast<std::size_t>(first)]);
+}
+
+}  // namespace zero

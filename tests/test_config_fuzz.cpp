@@ -1,0 +1,159 @@
+// Seeded mutations of valid files: every text gives a Config or a ConfigError, nothing else.
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "tests/config_fixtures.hpp"
+
+namespace zero {
+namespace {
+
+const std::vector<std::string>& seeds() {
+  static const std::vector<std::string> kSeeds = {
+      "{\"train_batch_size\": 32, \"train_micro_batch_size_per_gpu\": 4,\n"
+      " \"gradient_accumulation_steps\": 4, // comment\n \"gradient_clipping\": 1.0,\n"
+      " \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 3e-4, \"betas\": [0.9, 0.95],\n"
+      "  \"eps\": 1e-8, \"weight_decay\": 0.1}},\n \"bf16\": {\"enabled\": true},\n"
+      " \"zero_optimization\": {\"stage\": 2, \"reduce_bucket_size\": 5e8}}",
+      "{\"fp16\": {\"enabled\": true, \"loss_scale\": 0, \"initial_scale_power\": 16,\n"
+      "  \"loss_scale_window\": \"1e3\", \"hysteresis\": 2, \"min_loss_scale\": 0.5},\n"
+      " /* block */ \"zero_optimization\": {\"stage\": 3, \"stage3_prefetch_bucket_size\": 5e7,\n"
+      "  \"stage3_param_persistence_threshold\": 100000.0, \"overlap_comm\": null,\n"
+      "  \"offload_optimizer\": {\"device\": \"cpu\"}}, \"steps_per_print\": 10}",
+      "{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.5}}, \"_note\": [{\"a\": []}],\n"
+      " \"data_types\": {\"grad_accum_dtype\": \"fp32\"},\n"
+      " \"runtime\": {\"reproducible\": true, \"timeout_s\": 1e2}}",
+  };
+  return kSeeds;
+}
+
+const std::vector<std::string>& pieces() {
+  static const std::vector<std::string> kPieces = {"{",
+                                                   "}",
+                                                   "[",
+                                                   "]",
+                                                   ",",
+                                                   ":",
+                                                   "\"",
+                                                   "\\",
+                                                   "\\u0000",
+                                                   "\\ud800",
+                                                   "//",
+                                                   "/*",
+                                                   "*/",
+                                                   "null",
+                                                   "true",
+                                                   "false",
+                                                   "1e999",
+                                                   "-0",
+                                                   "1e-999",
+                                                   "5e8",
+                                                   "\n",
+                                                   "\xff",
+                                                   "\xef\xbb\xbf",
+                                                   "auto",
+                                                   "\"auto\"",
+                                                   "\"\"",
+                                                   "\"stage\": 1,",
+                                                   "0.1.2",
+                                                   "--1",
+                                                   "9223372036854775808",
+                                                   "\"bfloat16\": {\"enabled\": false},",
+                                                   "\xc3\xa9",
+                                                   "[[[[[[[[",
+                                                   "1e18"};
+  return kPieces;
+}
+
+class Mutator {
+ public:
+  explicit Mutator(std::uint32_t seed) : random_(seed) {}
+
+  std::string next() {
+    std::string text = seeds()[below(seeds().size())];
+    const std::size_t changes = 1 + below(6);
+    for (std::size_t i = 0; i < changes; ++i) change(text);
+    return text;
+  }
+
+  std::size_t below(std::size_t n) { return n == 0 ? 0 : random_() % n; }
+
+ private:
+  void change(std::string& text) {
+    const std::size_t at = below(text.size() + 1);
+    const std::size_t length = below(std::min<std::size_t>(text.size() - at, 24) + 1);
+    switch (below(6)) {
+      case 0:
+        text.insert(at, pieces()[below(pieces().size())]);
+        break;
+      case 1:
+        text.erase(at, length);
+        break;
+      case 2:
+        text.insert(below(text.size() + 1), text.substr(at, length));
+        break;
+      case 3:
+        if (at < text.size()) text[at] = static_cast<char>(below(256));
+        break;
+      case 4:
+        text.replace(at, length, pieces()[below(pieces().size())]);
+        break;
+      case 5:
+        if (below(8) == 0) text.resize(at);
+        break;
+    }
+  }
+
+  std::mt19937 random_;
+};
+
+TEST(ConfigFuzz, MutatedFilesAreTakenOrRefused) {
+  Mutator mutator(20240607);
+  int taken = 0;
+  int refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const std::string text = mutator.next();
+    try {
+      const Config config = config_test::parse(text);
+      ++taken;
+      // What is taken comes back the same from its own text.
+      const Config again = Config::parse(config.json());
+      ASSERT_EQ(again.json(), config.json()) << text;
+      ASSERT_EQ(again.warnings(), config.warnings()) << text;
+      ASSERT_EQ(again.zero.reduce_bucket_size, config.zero.reduce_bucket_size) << text;
+    } catch (const ConfigError& error) {
+      ++refused;
+      const std::string message = error.what();
+      ASSERT_TRUE(config_test::contains(message, "file.json:")) << message << "\n" << text;
+      ASSERT_LT(message.size(), 16000u) << text;
+    }
+  }
+  // Both ways are well trodden.
+  EXPECT_GT(taken, 500);
+  EXPECT_GT(refused, 500);
+}
+
+TEST(ConfigFuzz, MutatedPatchesAndBatchesAreTakenOrRefused) {
+  Mutator mutator(77);
+  for (int i = 0; i < 3000; ++i) {
+    Config config = config_test::parse(seeds()[mutator.below(seeds().size())]);
+    const std::string before = config.json();
+    try {
+      config.merge(mutator.next());
+    } catch (const ConfigError&) {
+      ASSERT_EQ(config.json(), before);
+    }
+    try {
+      config.set("zero_optimization.stage", mutator.next().substr(0, mutator.below(8)));
+    } catch (const ConfigError&) {
+    }
+    try {
+      config.resolve_batch(1 + static_cast<int>(mutator.below(9)));
+      EXPECT_EQ(*config.train_batch_size % *config.micro_batch_size, 0);
+    } catch (const ConfigError&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,192 @@
+// What keys mean beyond their own type: spellings, other names, precision, optimizer, stages.
+#include "tests/config_fixtures.hpp"
+
+namespace zero {
+namespace {
+
+using config_test::contains;
+using config_test::nested;
+using config_test::parse;
+using config_test::refusal;
+
+TEST(ConfigRules, WholeNumbersInAnySpelling) {
+  for (const char* spelt : {"5e8", "5E+8", "500000000.0", "500000000", "\"5e8\""}) {
+    const Config config = parse(nested("zero_optimization.reduce_bucket_size", spelt));
+    EXPECT_EQ(config.zero.reduce_bucket_size, 500000000) << spelt;
+    EXPECT_EQ(config_test::warns(config, "zero_optimization.reduce_bucket_size"),
+              contains(spelt, "\""))
+        << spelt;
+  }
+}
+
+TEST(ConfigRules, AutoIsRefusedByPath) {
+  for (const char* path : {"optimizer.params.lr", "optimizer.params.betas", "gradient_clipping",
+                           "train_batch_size", "fp16.enabled", "optimizer.type"}) {
+    const std::string message = refusal(nested(path, "\"auto\""));
+    EXPECT_CONTAINS(message, std::string(path) + ": \"auto\" is not built yet");
+  }
+}
+
+TEST(ConfigRules, BlanksInAKeyAreNamed) {
+  EXPECT_CONTAINS(refusal("{\"zero_optimization\": {\"stage \": 1}}"),
+                  "zero_optimization[\"stage \"]: unknown key (has trailing blanks)");
+  EXPECT_CONTAINS(refusal("{\" fp16\": {}}"), "[\" fp16\"]: unknown key (has leading blanks)");
+  EXPECT_CONTAINS(refusal("{\"\": {}}"), "(empty)");
+  EXPECT_CONTAINS(refusal("{\" \": {}}"), "(only blanks)");
+}
+
+TEST(ConfigRules, AKeyInTheWrongSectionIsSentToItsOwn) {
+  EXPECT_CONTAINS(refusal("{\"stage\": 1}"), "belongs at zero_optimization.stage");
+  EXPECT_CONTAINS(refusal("{\"optimizer\": {\"type\": \"AdamW\", \"lr\": 1}}"),
+                  "belongs at optimizer.params.lr");
+  // A dotted key is one key, not a path.
+  EXPECT_CONTAINS(refusal("{\"zero_optimization.stage\": 1}"), "unknown key");
+}
+
+TEST(ConfigRules, NearestKeyOfTypingErrors) {
+  EXPECT_CONTAINS(refusal("{\"zero_optimization\": {\"stage3_param_persitance_threshold\": 1}}"),
+                  "nearest is zero_optimization.stage3_param_persistence_threshold");
+  EXPECT_CONTAINS(refusal("{\"gradient_cliping\": 1}"), "nearest is gradient_clipping");
+  EXPECT_CONTAINS(refusal("{\"BF16\": {}}"), "nearest is bf16");
+}
+
+TEST(ConfigRules, OtherNamesMeanTheSame) {
+  EXPECT_EQ(parse(nested("zero_optimization.prefetch_bucket_size", "7")).zero.prefetch_bucket_size,
+            7);
+  EXPECT_EQ(parse(nested("zero_optimization.param_persistence_threshold", "7"))
+                .zero.param_persistence_threshold,
+            7);
+  EXPECT_EQ(parse(nested("zero_optimization.model_persistence_threshold", "7"))
+                .zero.model_persistence_threshold,
+            7);
+  const Config old = parse("{\"bfloat16\": {\"enabled\": true}}");
+  EXPECT_EQ(old.bf16_enabled, true);
+  EXPECT_WARNS(old, "bfloat16: old name; write bf16");
+  EXPECT_NO_WARNING(parse("{\"bf16\": {\"enabled\": true}}"), "bf16");
+}
+
+TEST(ConfigRules, TwoNamesOfOneKeyMustAgree) {
+  const auto both = [](const char* one, const char* other) {
+    return std::string("{\"zero_optimization\": {\"stage3_prefetch_bucket_size\": ") + one +
+           ",\n\"prefetch_bucket_size\": " + other + "}}";
+  };
+  EXPECT_EQ(parse(both("7", "7.0")).zero.prefetch_bucket_size, 7);
+  const std::string message = refusal(both("7", "8"));
+  EXPECT_CONTAINS(message, "file.json:2:");
+  EXPECT_CONTAINS(message, "8 contradicts zero_optimization.stage3_prefetch_bucket_size");
+  EXPECT_CONTAINS(message, "7 on line 1");
+  EXPECT_CONTAINS(refusal("{\"bf16\": {\"enabled\": true}, \"bfloat16\": {\"enabled\": false}}"),
+                  "bfloat16.enabled: false contradicts bf16.enabled");
+  EXPECT_NO_THROW(parse("{\"bf16\": {\"enabled\": true}, \"bfloat16\": {\"enabled\": true}}"));
+}
+
+TEST(ConfigRules, OnePrecision) {
+  const std::string message =
+      refusal("{\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}}");
+  EXPECT_CONTAINS(message, "bf16");
+  EXPECT_CONTAINS(message, "fp16");
+  EXPECT_NO_THROW(parse("{\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": false}}"));
+  EXPECT_NO_THROW(parse("{\"fp16\": {\"enabled\": false}, \"bf16\": {\"enabled\": false}}"));
+}
+
+TEST(ConfigRules, OptimizerTypes) {
+  const auto of = [](const char* type) {
+    return parse(std::string("{\"optimizer\": {\"type\": \"") + type + "\"}}").optimizer;
+  };
+  EXPECT_EQ(of("Adam").kind, OptimizerKind::kAdam);
+  EXPECT_TRUE(of("Adam").decoupled_decay);
+  EXPECT_TRUE(of("adamw").decoupled_decay);
+  EXPECT_EQ(of("sgd").kind, OptimizerKind::kSgd);
+  EXPECT_FALSE(parse("{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"adam_w_mode\": false}}}")
+                   .optimizer.decoupled_decay);
+  for (const char* type : {"Lamb", "OneBitAdam", "Lion", "Rprop"}) {
+    const std::string message =
+        refusal(std::string("{\"optimizer\": {\"type\": \"") + type + "\"}}");
+    EXPECT_CONTAINS(message, type);
+    EXPECT_CONTAINS(message, "AdamW, Adam, SGD");
+  }
+  EXPECT_CONTAINS(refusal("{\"optimizer\": {\"params\": {\"lr\": 1}}}"),
+                  "optimizer.type: is missing");
+}
+
+TEST(ConfigRules, KeysOfAnotherOptimizerAreRefused) {
+  const auto with = [](const char* type, const char* params) {
+    return std::string("{\"optimizer\": {\"type\": \"") + type + "\", \"params\": {" + params +
+           "}}}";
+  };
+  EXPECT_NO_THROW(parse(with("SGD", "\"lr\": 0.5, \"weight_decay\": 0.1, \"torch_adam\": true")));
+  EXPECT_CONTAINS(refusal(with("SGD", "\"betas\": [0.9, 0.999]")), "optimizer.params.betas");
+  EXPECT_CONTAINS(refusal(with("SGD", "\"eps\": 1e-8")), "optimizer.params.eps");
+  EXPECT_CONTAINS(refusal(with("SGD", "\"bias_correction\": true")), "bias_correction");
+  EXPECT_CONTAINS(refusal(with("SGD", "\"adam_w_mode\": true")), "adam_w_mode");
+  EXPECT_CONTAINS(refusal(with("SGD", "\"momentum\": 0.9")), "optimizer.params.momentum");
+  EXPECT_CONTAINS(refusal(with("AdamW", "\"adam_w_mode\": false")), "contradicts");
+  EXPECT_NO_THROW(parse(with("AdamW", "\"adam_w_mode\": true")));
+}
+
+TEST(ConfigRules, MissingSectionsThatMatterAreWarnedOf) {
+  const Config empty = parse("{}");
+  EXPECT_WARNS(empty, "optimizer: ");
+  EXPECT_WARNS(empty, "lr 0.001");
+  EXPECT_WARNS(empty, "gradient_clipping: ");
+  EXPECT_EQ(Config().warnings(), empty.warnings());
+  EXPECT_EQ(Config().json(), "{}");
+  const Config full = parse("{\"optimizer\": {\"type\": \"AdamW\"}, \"gradient_clipping\": 0}");
+  EXPECT_TRUE(full.warnings().empty()) << ::testing::PrintToString(full.warnings());
+}
+
+TEST(ConfigRules, OverlapFollowsTheStage) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    const std::string key = "{\"zero_optimization\": {\"stage\": " + std::to_string(stage);
+    EXPECT_EQ(parse(key + "}}").zero.overlap_comm, stage == 3);
+    EXPECT_EQ(parse(key + ", \"overlap_comm\": null}}").zero.overlap_comm, stage == 3);
+    EXPECT_TRUE(parse(key + ", \"overlap_comm\": true}}").zero.overlap_comm);
+    EXPECT_FALSE(parse(key + ", \"overlap_comm\": false}}").zero.overlap_comm);
+  }
+}
+
+TEST(ConfigRules, KeysOfStageThreeBelowItAreNoted) {
+  const std::string keys = ", \"stage3_prefetch_bucket_size\": 1, \"offload_param\": null}}";
+  const std::string section = "{\"zero_optimization\": {\"stage\": ";
+  EXPECT_WARNS(parse(section + "2" + keys), "stage3_prefetch_bucket_size: no effect at stage 2");
+  EXPECT_NO_WARNING(parse(section + "2" + keys), "offload_param");
+  EXPECT_NO_WARNING(parse(section + "3" + keys), "stage3_prefetch_bucket_size");
+}
+
+TEST(ConfigRules, KeysWithoutEffectAreNotedWhenTheyAskForSomething) {
+  const auto zero = [](const char* text) { return nested("zero_optimization", text); };
+  EXPECT_WARNS(parse(zero("{\"reduce_scatter\": false}")),
+               "zero_optimization.reduce_scatter false");
+  EXPECT_NO_WARNING(parse(zero("{\"reduce_scatter\": true}")), "reduce_scatter");
+  EXPECT_WARNS(parse(zero("{\"offload_optimizer\": {\"device\": \"cpu\"}}")), "offload_optimizer");
+  EXPECT_NO_WARNING(parse(zero("{\"offload_optimizer\": {\"device\": \"none\"}}")), "offload");
+  EXPECT_NO_WARNING(parse(zero("{\"offload_optimizer\": null}")), "offload");
+  EXPECT_CONTAINS(refusal(zero("{\"offload_param\": {\"device\": \"nvme\"}}")),
+                  "zero_optimization.offload_param.device: \"nvme\" is not built yet");
+}
+
+TEST(ConfigRules, TheSmallestScaleIsNotAboveTheFirst) {
+  EXPECT_NO_THROW(parse("{\"fp16\": {\"min_loss_scale\": 65536}}"));
+  EXPECT_CONTAINS(refusal("{\"fp16\": {\"min_loss_scale\": 65537}}"), "fp16.min_loss_scale");
+  EXPECT_CONTAINS(refusal("{\"fp16\": {\"min_loss_scale\": 4, \"initial_scale_power\": 1}}"),
+                  "fp16.min_loss_scale");
+  EXPECT_NO_THROW(parse("{\"fp16\": {\"initial_scale_power\": 0}}"));
+  EXPECT_NO_THROW(parse("{\"fp16\": {\"min_loss_scale\": 1e6, \"loss_scale\": 128}}"));
+}
+
+TEST(ConfigRules, NamesOfTypes) {
+  const auto dtype = [](const char* name) {
+    return parse(nested("data_types.grad_accum_dtype", name)).grad_accum_dtype;
+  };
+  EXPECT_EQ(dtype("\"fp32\""), DType::kFloat32);
+  EXPECT_EQ(dtype("\"float32\""), DType::kFloat32);
+  EXPECT_EQ(dtype("\"fp16\""), DType::kFloat16);
+  EXPECT_EQ(dtype("\"float16\""), DType::kFloat16);
+  EXPECT_EQ(dtype("\"half\""), DType::kFloat16);
+  EXPECT_EQ(dtype("\"bf16\""), DType::kBFloat16);
+  EXPECT_EQ(dtype("\"bfloat16\""), DType::kBFloat16);
+  EXPECT_EQ(dtype("null"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace zero

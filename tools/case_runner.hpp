@@ -1,0 +1,22 @@
+// Runs a reproduction file at one stage and says whether everything in it holds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tools/case_file.hpp"
+
+namespace zero::cases {
+
+enum class Verdict : std::uint8_t { kHolds, kFails, kNotSupported };
+
+struct Outcome {
+  Verdict verdict = Verdict::kHolds;
+  std::string detail;  // the first mismatch, or what is not supported
+};
+
+// Runs all phases, ranks as threads on the host. Does not throw for anything the run does: errors
+// are outcomes. A hang ends after 20 s at the latest, as a CommError naming rank and operation.
+Outcome run_case(const CaseFile& file, int stage);
+
+}  // namespace zero::cases

@@ -1,0 +1,135 @@
+#include "tools/train_options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "zero/error.hpp"
+
+namespace train {
+
+const char* const kDefaultConfig = R"({
+  "optimizer": {
+    "type": "AdamW",
+    "params": {"lr": 3e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1}
+  },
+  "gradient_clipping": 1.0,
+  "zero_optimization": {"stage": 2}
+})";
+
+namespace {
+
+constexpr const char* kAbout =
+    "Trains a byte-level GPT on text files, its training state sharded over ranks by ZeRO.\n"
+    "Ranks are threads of this process. The last tenth of the text is held out.";
+
+constexpr const char* kFooter =
+    "Exit codes: 0 done; 1 the run failed; 2 bad flags, configuration or files; 130 or 143 after\n"
+    "SIGINT or SIGTERM: the current step is finished on all ranks, the held-out loss and the "
+    "tables\n"
+    "are printed as at the end. A second signal ends the process at once.\n"
+    "Example: zero-train --config configs/stage2.json --data text.txt --ranks 2 --steps 500";
+
+const CLI::Range kPositive(1, 1 << 30);
+
+// "a.b=c" -> set("a.b", "c").
+void apply_set(zero::Config& config, const std::string& assignment) {
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw zero::ConfigError("--set " + assignment +
+                            ": expected json.path=value, e.g. zero_optimization.stage=3");
+  }
+  config.set(assignment.substr(0, equals), assignment.substr(equals + 1));
+}
+
+// The flag wins over the file: both precision keys are set, the one that is off first, because both
+// on is refused at any moment.
+void apply_dtype(zero::Config& config, zero::DType dtype) {
+  const bool fp16 = dtype == zero::DType::kFloat16;
+  const bool bf16 = dtype == zero::DType::kBFloat16;
+  if (!fp16) config.set("fp16.enabled", "false");
+  if (!bf16) config.set("bf16.enabled", "false");
+  if (fp16) config.set("fp16.enabled", "true");
+  if (bf16) config.set("bf16.enabled", "true");
+}
+
+zero::DType dtype_of(const zero::Config& config) {
+  if (config.fp16_enabled.value_or(false)) return zero::DType::kFloat16;
+  if (config.bf16_enabled.value_or(false)) return zero::DType::kBFloat16;
+  return zero::DType::kFloat32;
+}
+
+}  // namespace
+
+std::optional<int> parse_command_line(int argc, const char* const* argv, Options& o) {
+  CLI::App app(kAbout, "zero-train");
+  app.footer(kFooter);
+  app.option_defaults()->always_capture_default();
+  app.add_option("--config", o.config_path,
+                 "DeepSpeed-style JSON file; without it: AdamW, lr 3e-3, clipping 1.0, stage 2");
+  app.add_option("--data", o.data, "text files, read as bytes one after the other")->required();
+  app.add_option("--ranks", o.ranks, "data-parallel ranks")->check(CLI::Range(1, 4096));
+  app.add_option("--steps", o.steps, "optimizer steps; 0 only evaluates")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  app.add_option("--seed", o.seed, "of the first weights and of the order of the data");
+  app.add_option("--layers", o.shape.layers, "transformer blocks")->check(kPositive);
+  app.add_option("--width", o.shape.width, "size of a position's vector")->check(kPositive);
+  app.add_option("--heads", o.shape.heads, "attention heads; must divide the width")
+      ->check(kPositive);
+  app.add_option("--context", o.shape.context, "bytes per row")->check(kPositive);
+  app.add_option("--micro-batch", o.micro_batch,
+                 "rows per rank and micro-step; default: the file's, else " +
+                     std::to_string(o.shape.micro_batch))
+      ->check(kPositive);
+  app.add_option("--accumulation", o.accumulation, "micro-steps per step; default: the file's")
+      ->check(kPositive);
+  app.add_option("--dtype", o.dtype, "of parameters and gradients; default: the file's, else fp32")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  app.add_option("--stage", o.stage, "ZeRO stage; default: the file's")->check(CLI::Range(0, 3));
+  app.add_option("--set", o.sets, "json.path=value: sets one value of the configuration")
+      ->allow_extra_args(false);
+  app.add_option("--json", o.json_path,
+                 "writes one JSON object per line to this file, - is stdout");
+  app.add_flag("--quiet", o.quiet, "only the final line");
+  app.add_flag("--verbose", o.verbose, "one line per step, and the configuration in force");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (o.quiet && o.verbose) {
+    std::cerr << "zero-train: --quiet and --verbose contradict each other\n";
+    return 2;
+  }
+  return std::nullopt;
+}
+
+Setup resolve(const Options& options) {
+  Setup setup{options,
+              options.config_path.empty() ? zero::Config::parse(kDefaultConfig, "built-in config")
+                                          : zero::Config::load(options.config_path),
+              options.shape, zero::DType::kFloat32};
+  zero::Config& config = setup.config;
+  for (const std::string& assignment : options.sets) apply_set(config, assignment);
+  if (options.stage) config.set("zero_optimization.stage", std::to_string(*options.stage));
+  if (options.dtype) apply_dtype(config, zero::dtype_from_name(*options.dtype).value());
+  if (options.micro_batch) {
+    config.set("train_micro_batch_size_per_gpu", std::to_string(*options.micro_batch));
+  }
+  if (options.accumulation) {
+    config.set("gradient_accumulation_steps", std::to_string(*options.accumulation));
+  }
+  setup.dtype = dtype_of(config);
+
+  // With a total in the file the micro-batch follows from it; else the model's own default stands.
+  std::optional<std::int64_t> own;
+  if (!config.train_batch_size) own = options.shape.micro_batch;
+  config.resolve_batch(options.ranks, own);
+  if (config.micro_batch_size.value() > (1 << 30)) {
+    throw zero::ConfigError("train_micro_batch_size_per_gpu is " +
+                            std::to_string(*config.micro_batch_size) + ", at most 2^30 here");
+  }
+  setup.shape.micro_batch = static_cast<int>(*config.micro_batch_size);
+  gpt::check_shape(setup.shape);
+  return setup;
+}
+
+}  // namespace train

@@ -1,0 +1,240 @@
+#include "tools/train_run.hpp"
+
+#define XXH_INLINE_ALL
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+
+#include "tools/train_model.hpp"
+#include "zero/error.hpp"
+
+namespace train {
+
+namespace {
+
+using zero::detail::concat;
+
+// Windows of the held-out text that are evaluated, rounded up to whole micro-batches.
+constexpr std::int64_t kHeldOutWindows = 512;
+
+// Every rank's values, rank after rank. Between steps only: the optimizer's own communication is
+// then done. Carried as fp32 words, since a gather copies bytes.
+std::vector<double> gather(zero::World& world, const std::string& name,
+                           std::span<const double> mine) {
+  std::vector<double> all(mine.size() * static_cast<std::size_t>(world.world_size()));
+  world.communicator().all_gather(mine.data(), all.data(),
+                                  static_cast<std::int64_t>(2 * mine.size()), zero::DType::kFloat32,
+                                  {zero::Purpose::kControl, name}, world.device().caller_stream());
+  return all;
+}
+
+std::string lr_json(const std::vector<double>& lr) {
+  bool same = !lr.empty();
+  std::string list;
+  for (const double value : lr) {
+    same = same && value == lr.front();
+    list += (list.empty() ? "" : ",") + json_number(value);
+  }
+  return same ? json_number(lr.front()) : "[" + list + "]";
+}
+
+Verbosity verbosity_of(const Options& options) {
+  if (options.quiet) return Verbosity::kQuiet;
+  return options.verbose ? Verbosity::kVerbose : Verbosity::kNormal;
+}
+
+class Rank {
+ public:
+  Rank(const Setup& setup, const Corpus& corpus, zero::World& world, const std::atomic<int>& signal)
+      : setup_(setup),
+        corpus_(corpus),
+        world_(world),
+        signal_(signal),
+        model_(setup.shape, setup.dtype, setup.options.seed, setup.config, world) {
+    model_.optimizer().reset_traffic();  // what prepare() moved is no part of a step
+  }
+
+  int accumulation() { return model_.optimizer().accumulation_steps(); }
+  bool interrupted() const { return interrupted_; }
+  zero::ZeroOptimizer& optimizer() { return model_.optimizer(); }
+
+  // One step on all ranks. Afterwards interrupted() is the same on all of them.
+  StepLine step(std::int64_t index) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto world_size = static_cast<std::uint64_t>(world_.world_size());
+    const auto slots = world_size * static_cast<std::uint64_t>(accumulation());
+    std::vector<double> mine;
+    zero::StepResult result;
+    for (int micro = 0; micro < accumulation(); ++micro) {
+      const std::uint64_t slot = static_cast<std::uint64_t>(index) * slots +
+                                 static_cast<std::uint64_t>(micro) * world_size +
+                                 static_cast<std::uint64_t>(world_.rank());
+      corpus_.draw(setup_.options.seed, slot, setup_.shape.micro_batch, setup_.shape.context,
+                   batch_);
+      mine.push_back(model_.forward(batch_.tokens, batch_.targets));
+      model_.backward();
+      result = optimizer().step();
+    }
+    mine.push_back(signal_.load() != 0 ? 1.0 : 0.0);
+    const std::vector<double> all = gather(world_, "zero-train losses", mine);
+
+    StepLine line;
+    line.step = index + 1;
+    line.loss = combine(all, mine.size());
+    line.grad_norm = result.grad_norm;
+    line.loss_scale = result.loss_scale;
+    line.next_loss_scale = result.next_loss_scale;
+    line.skipped = result.skipped;
+    line.nonfinite_param = result.nonfinite_param;
+    line.nonfinite_rank = result.nonfinite_rank;
+    line.lr = lr_json(result.lr);
+    line.ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    if (!std::isfinite(line.loss)) {
+      throw std::runtime_error(
+          concat("the loss is ", line.loss, " at step ", line.step,
+                 ": training has diverged; try a smaller optimizer.params.lr"));
+    }
+    return line;
+  }
+
+  // Held-out loss over windows split over the ranks, the same for any number of them.
+  double evaluate() {
+    const std::int64_t rows = setup_.shape.micro_batch;
+    const std::int64_t batches = (kHeldOutWindows + rows - 1) / rows;
+    const std::int64_t world_size = world_.world_size();
+    const std::int64_t rounds = (batches + world_size - 1) / world_size;
+    std::vector<double> mine(static_cast<std::size_t>(rounds));
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      // Past the end a rank repeats an early batch: at stage 3 all must take part in every use.
+      const std::int64_t index = (round * world_size + world_.rank()) % batches;
+      corpus_.held_out(index * rows, batches * rows, setup_.shape.micro_batch, setup_.shape.context,
+                       batch_);
+      mine[static_cast<std::size_t>(round)] = model_.forward(batch_.tokens, batch_.targets);
+    }
+    hash_ = hash_weights();  // collective, so the evaluation's own communication is done after it
+    const std::vector<double> all = gather(world_, "zero-train held-out losses", mine);
+    std::vector<double> losses(static_cast<std::size_t>(batches));
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      const auto ranks = static_cast<std::size_t>(world_size);
+      losses[i] = all[i % ranks * mine.size() + i / ranks];
+    }
+    return tree_sum(losses) / static_cast<double>(batches);
+  }
+  // Of the fp32 master weights in registration order. REQUIRES: evaluate() before.
+  std::uint64_t hash() const { return hash_; }
+
+  RankAccount account() {
+    RankAccount account;
+    for (int c = 0; c < zero::kCategoryCount; ++c) {
+      account.memory[static_cast<std::size_t>(c)] =
+          optimizer().ledger().account(static_cast<zero::Category>(c));
+    }
+    account.total = optimizer().ledger().total();
+    account.traffic = optimizer().traffic();
+    return account;
+  }
+
+ private:
+  // Slot s = micro_step * world_size + rank.
+  double combine(const std::vector<double>& all, std::size_t per_rank) {
+    const auto ranks = static_cast<std::size_t>(world_.world_size());
+    std::vector<double> slots(ranks * (per_rank - 1));
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      slots[s] = all[s % ranks * per_rank + s / ranks];
+    }
+    for (std::size_t r = 0; r < ranks; ++r) {
+      interrupted_ = interrupted_ || all[(r + 1) * per_rank - 1] != 0.0;
+    }
+    return tree_sum(slots) / static_cast<double>(slots.size());
+  }
+
+  std::uint64_t hash_weights() {
+    const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                                &XXH3_freeState);
+    if (state == nullptr) throw std::bad_alloc();
+    XXH3_64bits_reset(state.get());
+    std::vector<float> values;
+    for (const auto& param : optimizer().params()) {
+      values.resize(static_cast<std::size_t>(param.numel));
+      optimizer().read(param.name, zero::Tensor::kMasterWeights, values);
+      XXH3_64bits_update(state.get(), values.data(), values.size() * sizeof(float));
+    }
+    return XXH3_64bits_digest(state.get());
+  }
+
+  const Setup& setup_;
+  const Corpus& corpus_;
+  zero::World& world_;
+  const std::atomic<int>& signal_;
+  WrappedModel model_;
+  Batch batch_;
+  bool interrupted_ = false;
+  std::uint64_t hash_ = 0;
+};
+
+}  // namespace
+
+void run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
+              const std::atomic<int>& signal, JsonLines& json) {
+  Rank rank(setup, corpus, world, signal);
+  const Options& options = setup.options;
+  const bool reports = world.rank() == 0;
+  const std::int64_t tokens_per_step = std::int64_t{setup.shape.micro_batch} * setup.shape.context *
+                                       rank.accumulation() * world.world_size();
+  const Verbosity verbosity = reports ? verbosity_of(options) : Verbosity::kQuiet;
+  if (verbosity != Verbosity::kQuiet) {
+    std::printf("%lld parameters (%s, padded to %lld), %d ranks at stage %d, %lld bytes a step\n",
+                static_cast<long long>(rank.optimizer().model_elems()),
+                std::string(zero::dtype_name(setup.dtype)).c_str(),
+                static_cast<long long>(rank.optimizer().padded_elems()), world.world_size(),
+                rank.optimizer().stage(), static_cast<long long>(tokens_per_step));
+    std::fflush(stdout);
+  }
+
+  std::vector<double> losses;
+  {
+    std::unique_ptr<Progress> progress;
+    if (reports) {
+      progress = std::make_unique<Progress>(options.steps, tokens_per_step, verbosity,
+                                            isatty(STDERR_FILENO) != 0);
+    }
+    for (std::int64_t s = 0; s < options.steps && !rank.interrupted(); ++s) {
+      const StepLine line = rank.step(s);
+      losses.push_back(line.loss);
+      if (reports) {
+        json.step(line);
+        progress->update(line);
+      }
+    }
+  }
+  const auto steps = static_cast<std::int64_t>(losses.size());
+
+  // Accounts before the evaluation, which gathers too at stage 3.
+  const std::vector<double> mine = rank.account().pack();
+  const std::vector<double> packed = gather(world, "zero-train accounts", mine);
+  const double val_loss = rank.evaluate();
+  if (!reports) return;
+
+  std::vector<RankAccount> accounts;
+  for (std::size_t at = 0; at < packed.size(); at += RankAccount::kPacked) {
+    accounts.push_back(RankAccount::unpack(std::span(packed).subspan(at, RankAccount::kPacked)));
+  }
+  for (std::size_t r = 0; r < accounts.size(); ++r) json.memory(static_cast<int>(r), accounts[r]);
+  for (std::size_t r = 0; r < accounts.size(); ++r) {
+    json.traffic(static_cast<int>(r), steps, accounts[r]);
+  }
+  if (verbosity != Verbosity::kQuiet) {
+    std::printf("\n%s\n%s\n%s\n", loss_curve(losses, 64, 12).c_str(),
+                memory_table(accounts).c_str(), traffic_table(accounts, steps).c_str());
+  }
+  std::printf("held-out loss %.4f nats after %lld steps, weights %016llx\n", val_loss,
+              static_cast<long long>(steps), static_cast<unsigned long long>(rank.hash()));
+  json.final({val_loss, rank.hash(), steps, rank.interrupted()});
+}
+
+}  // namespace train

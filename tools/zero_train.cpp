@@ -1,0 +1,66 @@
+// zero-train: trains the reference GPT under ZeRO, ranks as threads of this process.
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+
+#include "tools/train_data.hpp"
+#include "tools/train_options.hpp"
+#include "tools/train_report.hpp"
+#include "tools/train_run.hpp"
+#include "tools/train_signal.hpp"
+#include "zero/error.hpp"
+#include "zero/world.hpp"
+
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr int kRunFailed = 1;
+
+int complain(const std::exception& error, int code) {
+  std::cerr << "zero-train: " << error.what() << '\n';
+  return code;
+}
+
+void show_config(const zero::Config& config, const train::Options& options) {
+  if (options.quiet) return;
+  for (const std::string& warning : config.warnings()) std::cerr << "warning: " << warning << '\n';
+  if (options.verbose) std::cerr << "configuration: " << config.json() << '\n';
+}
+
+int train_all(const train::Setup& setup, const train::Corpus& corpus, train::JsonLines& json) {
+  const train::SignalWatcher signals;
+  zero::RunOptions run;
+  if (const auto timeout_s = setup.config.runtime.timeout_s) {
+    run.timeout = std::chrono::duration<double>(*timeout_s);
+  }
+  zero::run_ranks(
+      setup.options.ranks,
+      [&](zero::World& world) { train::run_rank(setup, corpus, world, signals.received(), json); },
+      run);
+  const int signal = signals.received();
+  return signal == 0 ? 0 : 128 + signal;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  train::Options options;
+  if (const auto code = train::parse_command_line(argc, argv, options)) return *code;
+  try {
+    const train::Setup setup = train::resolve(options);
+    const train::Corpus corpus = train::Corpus::load(options.data);
+    corpus.check_context(setup.shape.context);
+    train::JsonLines json(options.json_path);
+    show_config(setup.config, options);
+    try {
+      return train_all(setup, corpus, json);
+    } catch (const zero::ConfigError& error) {  // what only shows against the registered model
+      return complain(error, kUsageError);
+    } catch (const std::exception& error) {
+      return complain(error, kRunFailed);
+    }
+  } catch (const std::exception& error) {
+    return complain(error, kUsageError);
+  }
+}

@@ -8,7 +8,17 @@
 namespace zero::kernels {
 
 inline constexpr int kMaxTreeLevels = 11;  // 2^10 sources
-inline constexpr std::int64_t kSumPrefetchBytes = 1024;
+inline constexpr std::int64_t kSumPrefetchBytes = 1536;
+
+// The lines that a block of a source will read some iterations later.
+template <class N, class S, int kNumbers>
+ZERO_MATH void prefetch_block(const S* source) {
+  if constexpr (Lanes<N>::kWidth > 1) {
+    constexpr std::int64_t kBytes = kNumbers * Lanes<N>::kWidth * static_cast<int>(sizeof(S));
+    const char* from = reinterpret_cast<const char*>(source) + kSumPrefetchBytes;
+    for (std::int64_t line = 0; line < kBytes; line += 64) __builtin_prefetch(from + line);
+  }
+}
 
 // Sums one block of kNumbers numbers per source into `sum`. All sources are read before the caller
 // writes, so a destination may be a source.
@@ -16,9 +26,11 @@ template <class N, class S, int kNumbers>
 ZERO_MATH void sum_sequential(const SumTask& t, std::int64_t i, N* sum) {
   constexpr std::int64_t kWidth = Lanes<N>::kWidth;
   const S* first = static_cast<const S*>(t.sources[0]) + i;
+  prefetch_block<N, S, kNumbers>(first);
   for (int k = 0; k < kNumbers; ++k) sum[k] = load<N>(first + k * kWidth);
   for (std::int64_t s = 1; s < t.source_count; ++s) {
     const S* source = static_cast<const S*>(t.sources[s]) + i;
+    prefetch_block<N, S, kNumbers>(source);
     for (int k = 0; k < kNumbers; ++k) sum[k] = sum[k] + load<N>(source + k * kWidth);
   }
 }
@@ -32,6 +44,7 @@ ZERO_MATH void sum_tree(const SumTask& t, std::int64_t i, N* sum) {
   for (int k = 0; k < kNumbers; ++k) sum[k] = spread<N>(0.0f);
   for (std::int64_t s = 0; s < t.source_count; ++s) {
     const S* source = static_cast<const S*>(t.sources[s]) + i;
+    prefetch_block<N, S, kNumbers>(source);
     for (int k = 0; k < kNumbers; ++k) sum[k] = load<N>(source + k * kWidth);
     int level = 0;
     for (std::int64_t bits = s; (bits & 1) != 0; bits >>= 1, ++level) {

@@ -84,6 +84,10 @@ std::map<std::byte*, std::size_t>::iterator Arena::grow(std::size_t bytes) {
 }
 
 void* Arena::allocate(std::size_t bytes) {
+  // Rounding up must not wrap: a negative size, cast, would end as a tiny block.
+  if (bytes > static_cast<std::size_t>(PTRDIFF_MAX)) {
+    throw OutOfMemory(concat(bytes, " bytes are more than any address space has"));
+  }
   const std::size_t need = block_bytes(bytes);
   // First fit in address order keeps the low end dense, so the arena stays near its true peak.
   auto place = std::find_if(free_.begin(), free_.end(),

@@ -125,8 +125,15 @@ class WorkerStream final : public Stream {
   Event record() override { return {queue_, queue_->issued()}; }
 
   void wait(const Event& event) override {
-    if (event.done()) return;
-    queue_->push([event] { event.synchronize(); });
+    if (!event.done()) {
+      queue_->push([event] { event.synchronize(); });
+      return;
+    }
+    try {
+      event.synchronize();
+    } catch (...) {  // it is this stream's error from here on, as if it had happened later
+      queue_->push([error = std::current_exception()] { std::rethrow_exception(error); });
+    }
   }
 
   void synchronize() override { queue_->wait(queue_->issued()); }

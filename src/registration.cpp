@@ -1,6 +1,6 @@
 #include "src/registration.hpp"
 
-#include <bit>
+#include <algorithm>
 #include <limits>
 
 #include "zero/error.hpp"
@@ -120,20 +120,7 @@ void Registration::check_precision(const ParamState& param) const {
   }
 }
 
-void Registration::check_mode() const {
-  if (!rt_.reproducible()) return;
-  const auto power_of_two = [](int value) {
-    return std::has_single_bit(static_cast<unsigned>(value));
-  };
-  if (!power_of_two(rt_.world_size()) || !power_of_two(rt_.accumulation_steps())) {
-    throw ConfigError(concat("runtime.reproducible needs powers of two, but the world size is ",
-                             rt_.world_size(), " and gradient_accumulation_steps is ",
-                             rt_.accumulation_steps()));
-  }
-}
-
 void Registration::check_all() const {
-  check_mode();
   const int groups = static_cast<int>(rt_.groups.size());
   for (const ParamState& param : rt_.params) {
     const ParamSpec& spec = param.spec;

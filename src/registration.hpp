@@ -32,7 +32,6 @@ class Registration {
  private:
   ParamState make_param(const std::string& unit, ParamSpec spec) const;
   void check_precision(const ParamState& param) const;
-  void check_mode() const;
 
   Runtime& rt_;
   std::unordered_map<std::string, int> by_name_;

@@ -19,14 +19,16 @@ LAYERS = [
     (3, ["include/zero/communicator.hpp", "include/zero/traffic.hpp"]),
     (3, ["src/communicator*", "src/local_group*", "src/traffic*"]),
     (4, ["src/grad_reducer*", "src/param_gatherer*", "src/shard_optimizer*"]),
-    (4, ["src/grad_norm*", "src/loss_scaler*", "src/lr_schedule*", "src/runtime*"]),
+    (4, ["src/grad_norm*", "src/vote*", "src/loss_scaler*", "src/lr_schedule*"]),
+    (4, ["src/runtime*", "src/registration*", "src/shard_sum*"]),
     (5, ["include/zero/stage.hpp", "src/stage*", "stages/*"]),
     (6, ["include/zero/zero_optimizer.hpp", "include/zero/partition_manager.hpp"]),
     (6, ["include/zero/checkpoint.hpp", "include/zero/world.hpp"]),
     (6, ["src/zero_optimizer*", "src/partition_manager*", "src/checkpoint*", "src/world*"]),
+    (6, ["src/tensor_access*"]),
     (7, ["tools/*", "tests/*", "bench/*"]),
 ]
-SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu"}
+SUFFIXES = {".hpp", ".cpp", ".inc", ".cuh", ".cu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
 

@@ -121,7 +121,7 @@ Setup resolve(const Options& options) {
 
   // With a total in the file the micro-batch follows from it; else the model's own default stands.
   std::optional<std::int64_t> own;
-  if (!config.train_batch_size) own = options.shape.micro_batch;
+  if (!config.train_batch_size && !config.micro_batch_size) own = options.shape.micro_batch;
   config.resolve_batch(options.ranks, own);
   if (config.micro_batch_size.value() > (1 << 30)) {
     throw zero::ConfigError("train_micro_batch_size_per_gpu is " +

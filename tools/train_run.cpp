@@ -188,7 +188,7 @@ void run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
                                        rank.accumulation() * world.world_size();
   const Verbosity verbosity = reports ? verbosity_of(options) : Verbosity::kQuiet;
   if (verbosity != Verbosity::kQuiet) {
-    std::printf("%lld parameters (%s, padded to %lld), %d ranks at stage %d, %lld bytes a step\n",
+    std::printf("%lld parameters (%s, padded to %lld), %d ranks at stage %d, %lld bytes of text a step\n",
                 static_cast<long long>(rank.optimizer().model_elems()),
                 std::string(zero::dtype_name(setup.dtype)).c_str(),
                 static_cast<long long>(rank.optimizer().padded_elems()), world.world_size(),

@@ -84,8 +84,9 @@ int main(int argc, char** argv) {
   std::string device = "host";
   bool json = false;
   app.add_option("FILE", files, "case files (JSON)")->required();
-  app.add_option("--stages", stages, "ZeRO stages to run at, of those the file is for")
+  app.add_option("--stages", stages, "ZeRO stages to run at, of those the file is for: 0,1,2,3")
       ->delimiter(',')
+      ->allow_extra_args(false)  // what follows is a file
       ->check(CLI::Range(0, 3))
       ->capture_default_str();
   app.add_option("--device", device, "where the ranks compute: host")->capture_default_str();

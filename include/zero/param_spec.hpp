@@ -76,15 +76,16 @@ class PointerSlot {
 };
 
 struct ParamSpec {
-  std::string name;                 // unique in the model
-  std::vector<std::int64_t> shape;  // {} is a scalar; a dimension may be 0
-  PointerSlot data;                 // required
-  PointerSlot grad;                 // required if requires_grad
-  std::optional<DType> dtype;  // needed where the pointer's type does not tell (uint16_t*, void*)
+  std::string name = {};                 // unique in the model
+  std::vector<std::int64_t> shape = {};  // {} is a scalar; a dimension may be 0
+  PointerSlot data = {};                 // required
+  PointerSlot grad = {};                 // required if requires_grad
+  std::optional<DType> dtype =
+      {};  // needed where the pointer's type does not tell (uint16_t*, void*)
   // Fills the whole parameter, [numel] elements of the parameter's dtype in host memory. Called on
   // rank 0 by prepare(), one bucket at a time. Without it the memory that *data points to is read
   // instead.
-  std::function<void(std::span<std::byte> elements)> init;
+  std::function<void(std::span<std::byte> elements)> init = {};
   int group = 0;              // index of a param group
   bool requires_grad = true;  // false: frozen, no gradient, no optimizer state
 };

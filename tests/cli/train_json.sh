@@ -1,0 +1,37 @@
+# The lines of --json, and the output for people.
+source "$(dirname "${BASH_SOURCE[0]}")/train_common.inc"
+
+"$train" "${tiny[@]}" --ranks 2 --steps 3 --json out > said 2> errors
+number='-?[0-9.]+(e[-+]?[0-9]+)?'
+step="^\{\"type\":\"step\",\"step\":[0-9]+,\"loss\":$number,\"loss_bits\":\"[0-9a-f]{16}\",\"grad_norm\":$number,\"loss_scale\":$number,\"skipped\":(true|false),\"lr\":$number,\"ms\":$number\}\$"
+[[ $(grep -cE "$step" out) == 3 ]] || fail "step lines: $(cat out)"
+account='\{"current":[0-9]+,"peak":[0-9]+\}'
+memory='^\{"type":"memory","rank":[01]'
+for category in params grads master_weights exp_avg exp_avg_sq bucket gather workspace total; do
+  memory+=",\"$category\":$account"
+done
+[[ $(grep -cE "$memory\}\$" out) == 2 ]] || fail "memory lines: $(grep memory out)"
+[[ $(grep -cE '^\{"type":"traffic","rank":[01],"steps":3,"gradients":\{.*"model_bytes":[0-9]+\}$' out) == 2 ]] ||
+  fail "traffic lines: $(grep traffic out)"
+[[ $(grep -cE "^\{\"type\":\"final\",\"val_loss\":$number,.*\"weights_hash\":\"[0-9a-f]{16}\"" out) == 1 ]] ||
+  fail "final line: $(tail -1 out)"
+[[ $(wc -l < out) == 8 ]] || fail "unexpected lines: $(cat out)"
+[[ $(wc -l < said) == 1 ]] || fail "--quiet says more than the final line: $(cat said)"
+[[ $(grep -c 'skipped' errors) == 0 ]] || fail "skips in fp32: $(cat errors)"
+
+# Dynamic loss scale: the first steps overflow at 2^16 times a large start, and are told.
+"$train" "${tiny[@]}" --ranks 2 --steps 4 --dtype fp16 --set fp16.initial_scale_power=30 \
+  --set fp16.hysteresis=1 --json half 2> errors
+grep -q '"loss_scale":1073741824,"skipped":true' half || fail "no skip at scale 2^30: $(cat half)"
+grep -qE 'step 1 skipped: gradient of [a-z0-9.]+ is not finite \(rank [01]\); loss scale 1.07374e\+09 -> 5.36871e\+08' errors ||
+  fail "the skip is not told: $(cat errors)"
+
+# Without --quiet: curve and tables; --steps 0 only evaluates.
+unset 'tiny[-1]'
+"$train" "${tiny[@]}" --ranks 2 --steps 3 > said 2> lines
+for text in 'parameters (fp32' 'step)' 'exp_avg_sq' 'rank 1' 'gradients' 'model bytes per step' 'held-out loss'; do
+  grep -qF "$text" said || fail "'$text' is missing: $(cat said)"
+done
+grep -q 'step 3/3  loss ' lines || fail "no progress lines: $(cat lines)"
+"$train" "${tiny[@]}" --steps 0 --json - > said
+grep -q '"type":"final","val_loss":5\.' said || fail "an untrained model: $(cat said)"

@@ -32,11 +32,11 @@ constexpr std::int64_t kChunk = 2048;
 constexpr std::uint32_t kWindow = 29;  // exponents: 24 + 28 bits fit 52
 constexpr std::uint32_t kRoom = 4;     // exponents left free above the largest
 
-// The window for chunks like one whose largest exponent field is `top`. Never below field 2: what
-// is subnormal has no hidden bit, and must lie below the window.
+// The window for chunks like one whose largest exponent field is `top`. Never field 0: what is
+// subnormal has no hidden bit, and must lie below the window.
 ZERO_MATH std::uint32_t window_base(std::uint32_t top) {
   const std::uint32_t end = top + kRoom + 1;
-  return end < kWindow + 2 ? 2 : end - kWindow;
+  return end < kWindow + 1 ? 1 : end - kWindow;
 }
 
 struct Extent {
@@ -50,7 +50,7 @@ ZERO_MATH __m512i abs_lanes(const G* grad) {
 }
 
 // Adds the squares of kChunk elements to the digits if all fit below the end of the window that
-// starts at exponent field `base` >= 2. Zeros, subnormals and what else lies below the window shift
+// starts at exponent field `base` >= 1. Zeros, subnormals and what else lies below the window shift
 // out to nothing.
 template <class G>
 static Extent add_window(const G* grad, std::uint32_t base, std::uint64_t* digits) {

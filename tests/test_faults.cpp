@@ -230,10 +230,10 @@ TEST_P(Faults, TheCommunicatorIsUnusableAfterwards) {
 INSTANTIATE_TEST_SUITE_P(
     Threads, Faults,
     ::testing::Combine(::testing::ValuesIn(kVerbs), ::testing::Values(2, 3, 8), ::testing::Bool()),
-    [](const auto& info) {
-      return std::string(verb_name(std::get<0>(info.param))) + "_" +
-             std::to_string(std::get<1>(info.param)) +
-             (std::get<2>(info.param) ? "_worker" : "_caller");
+    [](const auto& the_case) {
+      return std::string(verb_name(std::get<0>(the_case.param))) + "_" +
+             std::to_string(std::get<1>(the_case.param)) +
+             (std::get<2>(the_case.param) ? "_worker" : "_caller");
     });
 
 // With one rank there is nobody to wait for, but abort and errors hold.

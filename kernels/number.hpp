@@ -51,6 +51,15 @@ ZERO_MATH N load(const T* from) {
   }
 }
 
+template <class N>
+ZERO_MATH void store(float* to, N value) {
+  if constexpr (Lanes<N>::kWidth == 1) {
+    *to = value;
+  } else {
+    Lanes<N>::store(to, value);
+  }
+}
+
 template <class N, class T>
 ZERO_MATH void store_pair(T* to, N first, N second) {
   if constexpr (Lanes<N>::kWidth == 1) {

@@ -11,7 +11,9 @@ inline constexpr int kBinTables = 4;    // neighbours often share an exponent: f
 inline constexpr int kBinRoom = 65536;  // squares below 2^48 that surely fit 64 bits
 
 struct SquareBins {
-  std::uint64_t table[kBinTables][kBins];
+  // Rows are a cache line longer than needed: the same bin of two tables must not lie a multiple of
+  // 4 KiB apart, which processors mistake for the same address.
+  std::uint64_t table[kBinTables][kBins + 8];
 };
 
 // Adds the bins to the digits and clears them. The bin of infinities and NaN is dropped.

@@ -67,29 +67,32 @@ static void update_loop(const UpdateRange& r, const UpdateConstants& constants) 
   }
   const G* grad = static_cast<const G*>(r.grad.data);
   const UpdateNumbers<N> c = make_update_numbers<N>(constants);
-  for (; i + 2 * kWidth <= elems; i += 2 * kWidth) {
+  // Two numbers where 16-bit elements are among them: a whole line of those. Otherwise one, so that
+  // loads and stores alternate line by line.
+  constexpr std::int64_t kNumbers = kHasParams || sizeof(G) == 2 ? 2 : 1;
+  for (; i + kNumbers * kWidth <= elems; i += kNumbers * kWidth) {
     if constexpr (kWidth > 1) {
-      for (std::int64_t k = 0; k < 2; ++k) {
-        const std::int64_t at = i + k * kWidth;
+      if constexpr (sizeof(G) == 2) prefetch(grad + i);
+      if constexpr (kHasParams && !kStreamed) prefetch(static_cast<P*>(r.params) + i);
+    }
+    N master[2];
+    for (std::int64_t k = 0; k < kNumbers; ++k) {
+      const std::int64_t at = i + k * kWidth;
+      if constexpr (kWidth > 1) {
         prefetch(r.master + at);
         if constexpr (kAdam) {
           prefetch(r.exp_avg + at);
           prefetch(r.exp_avg_sq + at);
         }
         if constexpr (sizeof(G) == 4) prefetch(grad + at);
-        if (kWidth == 8) break;  // the pair is one cache line
       }
-      if constexpr (sizeof(G) == 2) prefetch(grad + i);
-      if constexpr (kHasParams && !kStreamed) prefetch(static_cast<P*>(r.params) + i);
-    }
-    N master[2], exp_avg[2], exp_avg_sq[2];
-    for (std::int64_t k = 0; k < 2; ++k) {
-      master[k] = update_number<kRule>(c, r, grad, i + k * kWidth, &exp_avg[k], &exp_avg_sq[k]);
-    }
-    store_pair(r.master + i, master[0], master[1]);
-    if constexpr (kAdam) {
-      store_pair(r.exp_avg + i, exp_avg[0], exp_avg[1]);
-      store_pair(r.exp_avg_sq + i, exp_avg_sq[0], exp_avg_sq[1]);
+      N exp_avg, exp_avg_sq;
+      master[k] = update_number<kRule>(c, r, grad, at, &exp_avg, &exp_avg_sq);
+      store(r.master + at, master[k]);
+      if constexpr (kAdam) {
+        store(r.exp_avg + at, exp_avg);
+        store(r.exp_avg_sq + at, exp_avg_sq);
+      }
     }
     if constexpr (kHasParams) {
       P* params = static_cast<P*>(r.params) + i;

@@ -51,6 +51,7 @@ struct Lanes<Avx2> {
     return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))};
   }
 
+  [[gnu::always_inline]] static void store(float* to, Avx2 a) { _mm256_storeu_ps(to, a.v); }
   [[gnu::always_inline]] static void store_pair(float* to, Avx2 a, Avx2 b) {
     _mm256_storeu_ps(to, a.v);
     _mm256_storeu_ps(to + 8, b.v);

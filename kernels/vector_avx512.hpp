@@ -52,6 +52,7 @@ struct Lanes<Avx512> {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
   }
 
+  [[gnu::always_inline]] static void store(float* to, Avx512 a) { _mm512_storeu_ps(to, a.v); }
   [[gnu::always_inline]] static void store_pair(float* to, Avx512 a, Avx512 b) {
     _mm512_storeu_ps(to, a.v);
     _mm512_storeu_ps(to + 16, b.v);

@@ -17,7 +17,7 @@ void GradReducer::prepare() {
   next_ = buckets - 1;
   for (const Bucket& bucket : rt_.layout.buckets()) {
     // Gradients that stay in one place keep their pointers for good.
-    if (!bucket.trainable || stage_.grad_home(bucket) != GradHome::kResident) continue;
+    if (!bucket.trainable || policy_.grad_home(bucket) != GradHome::kResident) continue;
     for (const Segment& segment : bucket.segments) {
       rt_.params[static_cast<std::size_t>(segment.param)].spec.grad.set(
           memory(bucket.index).grads_full.at(segment.offset));
@@ -28,7 +28,7 @@ void GradReducer::prepare() {
 const Buffer& GradReducer::ensure_memory(int index) {
   const Bucket& bucket = rt_.layout.bucket(index);
   State& s = state(index);
-  const bool resident = stage_.grad_home(bucket) == GradHome::kResident && !s.sent;
+  const bool resident = policy_.grad_home(bucket) == GradHome::kResident && !s.sent;
   if (resident) {
     const Buffer& home = memory(index).grads_full;
     if (!s.clean) {
@@ -118,7 +118,7 @@ void GradReducer::send_complete() {
 
 void GradReducer::send(const Bucket& bucket) {
   State& s = state(bucket.index);
-  const GradHome home = stage_.grad_home(bucket);
+  const GradHome home = policy_.grad_home(bucket);
   // Gradients that add up locally are reduced once, in the step's last micro-step.
   if (home == GradHome::kResident && !rt_.is_boundary()) return;
   const OpTag tag{Purpose::kGradients, "gradients of " + bucket.label};
@@ -129,10 +129,10 @@ void GradReducer::send(const Bucket& bucket) {
   }
   rt_.comm_after_compute();
   if (home == GradHome::kSharded) {
-    stage_.reduce(bucket, gradients, false, tag);
+    policy_.reduce(bucket, gradients, false, tag);
     put_in_flight(std::move(s.passing));
   } else {
-    stage_.reduce(bucket, memory(bucket.index).grads_full, false, tag);
+    policy_.reduce(bucket, memory(bucket.index).grads_full, false, tag);
   }
   s.sent = true;
 }
@@ -163,8 +163,8 @@ void GradReducer::send_again(const Bucket& bucket) {
   }
   State& s = state(bucket.index);
   rt_.comm_after_compute();
-  stage_.reduce(bucket, s.passing, true,
-                {Purpose::kGradients, "more gradients of " + bucket.label, note});
+  policy_.reduce(bucket, s.passing, true,
+                 {Purpose::kGradients, "more gradients of " + bucket.label, note});
   put_in_flight(std::move(s.passing));
 }
 

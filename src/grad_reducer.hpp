@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/stage.hpp"
+#include "src/bucket_policy.hpp"
 
 namespace zero {
 
@@ -23,7 +23,7 @@ class GradReducer {
  public:
   static constexpr std::size_t kMaxInFlight = 2;
 
-  GradReducer(Runtime& runtime, Stage& stage) : rt_(runtime), stage_(stage) {}
+  GradReducer(Runtime& runtime, BucketPolicy& policy) : rt_(runtime), policy_(policy) {}
 
   // After the stage has allocated.
   void prepare();
@@ -67,7 +67,7 @@ class GradReducer {
   void take(ParamState& param, const Buffer& home);
 
   Runtime& rt_;
-  Stage& stage_;
+  BucketPolicy& policy_;
   std::vector<State> states_;  // per bucket
   std::vector<int> uses_;      // per parameter, in this micro-step
   std::vector<int> expected_;  // per parameter, of a micro-step

@@ -54,7 +54,8 @@ Layout::Layout(const std::vector<LayoutParam>& params, const LayoutOptions& opti
     auto found = open.find(kind);
     // A bucket takes parameters while they fit; the first one always does.
     if (found == open.end() ||
-        used[static_cast<std::size_t>(found->second)] + param.numel > options.bucket_elems) {
+        round_up(used[static_cast<std::size_t>(found->second)], kAlignElems) + param.numel >
+            options.bucket_elems) {
       Bucket bucket;
       bucket.index = static_cast<int>(buckets_.size());
       bucket.dtype = param.dtype;

@@ -3,7 +3,8 @@
 // A collective is two meetings. Before the first each rank posts what it is about to do and where
 // its buffers are; between the two every rank may read every posted buffer; after the second the
 // buffers are the ranks' own again. A meeting ends in one of: all are there; the deadline passed; a
-// missing rank has left for good; someone called abort. All but the first throw CommError.
+// missing rank has left for good; someone called abort. All but the first throw CommError. Who
+// throws frees its buffers, so it first waits for those who are between the two meetings.
 //
 // Thread-safety: each rank's calls come from one thread at a time; abort and leave from any.
 #pragma once
@@ -53,15 +54,18 @@ class LocalGroup {
     Post post;
     std::atomic<std::uint64_t> meetings{0};  // arrived at
     std::atomic<bool> left{false};
+    std::atomic<bool> reading{false};  // from before the first meeting until arrival at the second
     std::atomic<double> timeout_s{0};
   };
   RankState& state(int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
 
   void meet(int rank);
   void sleep_until_met(int rank, std::uint64_t generation, std::uint64_t my_meetings);
+  void wait_for_readers(int rank) const;
+  // With mutex_ held: either everyone passes a meeting, or who gives up has aborted before.
   void check_alive(int rank, std::uint64_t my_meetings);
+  void abort_locked(int rank, const std::string& reason);
   std::string doing(int rank);
-  [[noreturn]] void fail(int rank, const std::string& reason);
 
   std::vector<std::unique_ptr<RankState>> ranks_;
   int spins_;

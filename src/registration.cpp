@@ -167,6 +167,14 @@ std::string Registration::summary() const {
   std::string all = concat(config.zero.stage, ' ', config.zero.overlap_comm, ' ',
                            config.zero.prefetch_bucket_size, ' ', config.gradient_clipping, ' ',
                            rt_.accumulation_steps(), ' ', config.runtime.reproducible, '\n');
+  // What would let the ranks drift apart without a word: nothing else compares it.
+  const OptimizerSettings& o = config.optimizer;
+  const LossScaleSettings& l = config.loss_scale;
+  all += concat(static_cast<int>(o.kind), ' ', o.decoupled_decay, ' ', o.bias_correction, ' ',
+                config.fp16_enabled.value_or(false), ' ', l.loss_scale, ' ', l.initial_scale_power,
+                ' ', l.loss_scale_window, ' ', l.hysteresis, ' ', l.consecutive_hysteresis, ' ',
+                l.min_loss_scale, ' ',
+                config.grad_accum_dtype ? dtype_name(*config.grad_accum_dtype) : "own", '\n');
   for (const ParamState& param : rt_.params) {
     all += concat(param.spec.name, ' ', dtype_name(param.dtype), ' ', param.spec.group, ' ',
                   param.has_state, ' ', param.place.bucket, ' ', param.place.offset);

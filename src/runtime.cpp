@@ -4,15 +4,15 @@
 
 namespace zero {
 
-Runtime::Runtime(Config configuration, World& the_world)
+Runtime::Runtime(Config configuration, Device& the_device, Communicator& communicator,
+                 Ledger& the_ledger)
     : config(std::move(configuration)),
-      world(the_world),
-      device(the_world.device()),
-      ledger(the_world.ledger()),
-      comm(the_world.communicator()),
+      device(the_device),
+      ledger(the_ledger),
+      comm(communicator),
       compute(device.caller_stream()),
       worker(config.zero.overlap_comm
-                 ? device.create_stream(detail::concat("zero-comm-", the_world.rank()))
+                 ? device.create_stream(detail::concat("zero-comm-", communicator.rank()))
                  : nullptr),
       comm_stream(worker != nullptr ? *worker : compute) {
   const OptimizerSettings& o = config.optimizer;

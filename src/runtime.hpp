@@ -12,7 +12,6 @@
 #include "zero/layout.hpp"
 #include "zero/param_spec.hpp"
 #include "zero/traffic.hpp"
-#include "zero/world.hpp"
 
 namespace zero {
 
@@ -54,10 +53,9 @@ struct Range {
 };
 
 struct Runtime {
-  Runtime(Config configuration, World& the_world);
+  Runtime(Config configuration, Device& the_device, Communicator& communicator, Ledger& the_ledger);
 
   Config config;
-  World& world;
   Device& device;
   Ledger& ledger;
   CountingCommunicator comm;

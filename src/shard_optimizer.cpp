@@ -13,9 +13,9 @@ kernels::UpdateConstants::Rule rule(const OptimizerSettings& settings) {
 
 void ShardOptimizer::update(const Bucket& bucket, double grad_factor) {
   const BucketMemory& m = rt_.memory[static_cast<std::size_t>(bucket.index)];
-  const Range owned = stage_.owned(bucket);
-  const kernels::View grads = stage_.reduced(bucket);
-  const kernels::View params = stage_.owned_params(bucket);
+  const Range owned = policy_.owned(bucket);
+  const kernels::View grads = policy_.reduced(bucket);
+  const kernels::View params = policy_.owned_params(bucket);
   const auto at = [](const kernels::View& view, std::int64_t index) -> void* {
     return static_cast<std::byte*>(view.data) +
            index * static_cast<std::int64_t>(dtype_bytes(view.dtype));

@@ -1,13 +1,13 @@
 // The update of what this rank owns: Adam, AdamW or SGD over the pieces of parameters in its shard.
 #pragma once
 
-#include "stages/stage.hpp"
+#include "src/bucket_policy.hpp"
 
 namespace zero {
 
 class ShardOptimizer {
  public:
-  ShardOptimizer(Runtime& runtime, Stage& stage) : rt_(runtime), stage_(stage) {}
+  ShardOptimizer(Runtime& runtime, BucketPolicy& policy) : rt_(runtime), policy_(policy) {}
 
   // Updates the owned range of a bucket on the compute stream. Parameters without a gradient on any
   // rank, and frozen ones, are left alone. `grad_factor` (clip_coef / loss_scale) is applied inside
@@ -22,7 +22,7 @@ class ShardOptimizer {
   }
 
   Runtime& rt_;
-  Stage& stage_;
+  BucketPolicy& policy_;
 };
 
 }  // namespace zero

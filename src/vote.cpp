@@ -49,8 +49,8 @@ void Vote::write(std::vector<std::uint64_t>& message) {
   for (const Bucket& bucket : rt_.layout.buckets()) {
     if (!bucket.trainable) continue;
     // Each rank looks at its own shard, also at stage 0, where it has all of them.
-    const kernels::View owned = stage_.reduced(bucket);
-    const std::int64_t skip = rt_.shard(bucket).begin - stage_.owned(bucket).begin;
+    const kernels::View owned = policy_.reduced(bucket);
+    const std::int64_t skip = rt_.shard(bucket).begin - policy_.owned(bucket).begin;
     const kernels::ConstView shard{static_cast<std::byte*>(owned.data) +
                                        skip * static_cast<std::int64_t>(dtype_bytes(owned.dtype)),
                                    owned.dtype, bucket.shard_elems};

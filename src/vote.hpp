@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/stage.hpp"
+#include "src/bucket_policy.hpp"
 
 namespace zero {
 
@@ -22,7 +22,7 @@ struct Verdict {
 
 class Vote {
  public:
-  Vote(Runtime& runtime, Stage& stage) : rt_(runtime), stage_(stage) {}
+  Vote(Runtime& runtime, BucketPolicy& policy) : rt_(runtime), policy_(policy) {}
   // Makes the message buffer. After registration is complete.
   void prepare();
   // Collective; blocks. REQUIRES: the compute stream has waited for all reductions.
@@ -35,7 +35,7 @@ class Vote {
   void compare_settings(const std::uint64_t* first, const std::uint64_t* other, int rank) const;
 
   Runtime& rt_;
-  Stage& stage_;
+  BucketPolicy& policy_;
   Buffer messages_;  // one per rank
 };
 

@@ -22,7 +22,9 @@ using detail::concat;
 
 class ZeroOptimizer::Impl {
  public:
-  Impl(Config config, World& world) : rt(settle(std::move(config), world), world), registry(rt) {}
+  Impl(Config config, World& world)
+      : rt(settle(std::move(config), world), world.device(), world.communicator(), world.ledger()),
+        registry(rt) {}
 
   ~Impl() {
     // A rank that leaves on an error must not wait here for peers that will never come.

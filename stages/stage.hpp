@@ -1,35 +1,22 @@
 // A ZeRO stage as a policy: what of a bucket stays resident on a rank, and when it moves.
 //
-// The layout, the order of reductions, the update and the vote are the same at every stage. A stage
-// decides where a bucket's memory is, how its gradient becomes a sum, and how updated parameters
-// reach the others.
+// BucketPolicy is what the mechanisms below ask of it; here is the rest. The layout, the order of
+// reductions, the update and the vote are the same at every stage. A stage decides where a bucket's
+// memory is, how its gradient becomes a sum, and how updated parameters reach the others.
 #pragma once
 
 #include <memory>
 
-#include "src/runtime.hpp"
+#include "src/bucket_policy.hpp"
 #include "src/shard_sum.hpp"
 
 namespace zero {
 
 enum class Pass : std::uint8_t { kForward, kBackward };
 
-// Where the model's gradients of a bucket go.
-enum class GradHome : std::uint8_t {
-  kResident,  // into grads_full, which keeps adding up until the step's last micro-step
-  kFolded,    // into passing memory, which is added to grads_full (of another dtype) at once
-  kSharded,   // into passing memory, which is reduced every micro-step; only a shard stays
-};
-
-class Stage {
+class Stage : public BucketPolicy {
  public:
   explicit Stage(Runtime& runtime) : rt_(runtime), sums_(runtime) {}
-  virtual ~Stage() = default;
-  Stage(const Stage&) = delete;
-  Stage& operator=(const Stage&) = delete;
-
-  // The elements of a bucket whose optimizer state this rank holds, and which it updates.
-  virtual Range owned(const Bucket& bucket) const = 0;
 
   // Makes all memory of the bucket that stays. Trainable ones get gradients and optimizer state.
   virtual void allocate(const Bucket& bucket) = 0;
@@ -45,16 +32,6 @@ class Stage {
   // Parameters are about to change: what was gathered ahead is out of date.
   virtual void drop_ahead() {}
 
-  virtual GradHome grad_home(const Bucket& bucket) const = 0;
-  // Enqueues the reduction of a bucket on the communication stream, in the order all ranks share.
-  // `gradients` is the whole bucket on this rank. `again`: add to what an earlier reduction gave.
-  virtual void reduce(const Bucket& bucket, const Buffer& gradients, bool again,
-                      const OpTag& tag) = 0;
-  // The summed, averaged gradient over the owned range, after the step's last reduction.
-  virtual kernels::View reduced(const Bucket& bucket) const = 0;
-
-  // The working parameters over the owned range, written by the update.
-  virtual kernels::View owned_params(const Bucket& bucket) const = 0;
   // Enqueues what it takes for all ranks to see the update. The compute stream has written
   // owned_params.
   virtual void publish(const Bucket& bucket) = 0;

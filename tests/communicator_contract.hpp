@@ -236,9 +236,9 @@ TEST_P(CommunicatorContract, ReduceScatter) {
             if (how == 1) recv.fill(before);
             const std::int64_t first = r.rank * elems;
             const Reduction reduction{2.0f, how == 1, false};
-            r.comm.reduce_scatter(send.data(), send_dtype,
-                                  in_place ? send.at(first) : recv.data(), recv_dtype, elems,
-                                  reduction, {Purpose::kGradients, "g"}, r.stream);
+            r.comm.reduce_scatter(send.data(), send_dtype, in_place ? send.at(first) : recv.data(),
+                                  recv_dtype, elems, reduction, {Purpose::kGradients, "g"},
+                                  r.stream);
             r.stream.synchronize();
             const auto expected = [&](std::int64_t i) {
               float sum = 0.0f;
@@ -350,8 +350,7 @@ TEST_P(CommunicatorContract, ManySmallOperationsBackToBack) {
                             {size, false, false}, tag, r.stream);
       r.comm.broadcast(whole.data(), kElems, DType::kFloat32, round % r.size, tag, r.stream);
       r.comm.all_gather(shard.data(), whole.data(), kElems, DType::kFloat32, tag, r.stream);
-      r.comm.all_reduce(whole.data(), DType::kFloat32, kElems, {size, false, false}, tag,
-                        r.stream);
+      r.comm.all_reduce(whole.data(), DType::kFloat32, kElems, {size, false, false}, tag, r.stream);
     }
     r.comm.barrier({Purpose::kControl, "end"}, r.stream);
     r.stream.synchronize();

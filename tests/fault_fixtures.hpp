@@ -63,22 +63,20 @@ inline Outcome run_to_the_end(int world_size, const std::function<void(World&)>&
   outcome.ranks.resize(static_cast<std::size_t>(world_size));
   const auto start = std::chrono::steady_clock::now();
   try {
-    run_ranks(
-        world_size,
-        [&](World& world) {
-          try {
-            body(world);
-          } catch (...) {
-            outcome.ranks[static_cast<std::size_t>(world.rank())] = std::current_exception();
-            throw;
-          }
-        },
-        {std::chrono::duration<double>(deadline_s)});
+    run_ranks(world_size,
+              [&](World& world) {
+                try {
+                  body(world);
+                } catch (...) {
+                  outcome.ranks[static_cast<std::size_t>(world.rank())] = std::current_exception();
+                  throw;
+                }
+              },
+              {std::chrono::duration<double>(deadline_s)});
   } catch (...) {
     outcome.whole = std::current_exception();
   }
-  outcome.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   EXPECT_LT(outcome.seconds, kSlackS);
   return outcome;
 }

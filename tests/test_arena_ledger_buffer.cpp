@@ -314,9 +314,8 @@ TEST_F(BufferTest, OutOfMemoryNamesCategoryOwnerAndBytes) {
     FAIL() << "got 4 EiB";
   } catch (const OutOfMemory& error) {
     const std::string what = error.what();
-    for (const std::string& text :
-         {std::string("grads"), std::string("bucket 7"), std::to_string(elems * 4),
-          std::string("3108")}) {
+    for (const std::string& text : {std::string("grads"), std::string("bucket 7"),
+                                    std::to_string(elems * 4), std::string("3108")}) {
       EXPECT_NE(what.find(text), std::string::npos) << text << " is not in: " << what;
     }
   }

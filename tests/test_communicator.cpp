@@ -72,9 +72,10 @@ TEST(ThreadCommunicator, SourcesMayBeOverwrittenAfterwards) {
       std::fill(mine.begin(), mine.end(), -1.0f);
       for (int rank = 0; rank < 4; ++rank) {
         const auto part = all.begin() + rank * kElems;
-        ASSERT_TRUE(std::all_of(part, part + kElems, [&](float value) {
-          return value == static_cast<float>(100 * round + rank);
-        })) << "round " << round << ", slice of rank " << rank << " at rank " << world.rank();
+        ASSERT_TRUE(std::all_of(
+            part, part + kElems,
+            [&](float value) { return value == static_cast<float>(100 * round + rank); }))
+            << "round " << round << ", slice of rank " << rank << " at rank " << world.rank();
       }
     }
   });

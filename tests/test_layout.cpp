@@ -20,8 +20,8 @@ LayoutParam param(std::string name, std::int64_t numel, std::vector<int> units =
   return {std::move(name), numel, dtype, trainable, std::move(units)};
 }
 
-LayoutOptions options(int world_size, std::int64_t bucket_elems = 500'000'000,
-                      bool by_unit = false, std::int64_t persistence = 0) {
+LayoutOptions options(int world_size, std::int64_t bucket_elems = 500'000'000, bool by_unit = false,
+                      std::int64_t persistence = 0) {
   LayoutOptions o;
   o.world_size = world_size;
   o.bucket_elems = bucket_elems;
@@ -145,8 +145,8 @@ TEST(Layout, EmptyModel) {
 TEST(Layout, AwkwardSizesAtEveryWorldSize) {
   std::vector<LayoutParam> params;
   for (const std::int64_t numel : {0, 1, 7, 8, 9, 0, 15, 16, 17, 63, 64, 65, 1, 0}) {
-    params.push_back(param("p" + std::to_string(params.size()), numel,
-                           {static_cast<int>(params.size()) / 4}));
+    params.push_back(
+        param("p" + std::to_string(params.size()), numel, {static_cast<int>(params.size()) / 4}));
   }
   for (const int world_size : {1, 2, 3, 4, 5, 8, 9, 64, 1000}) {
     for (const std::int64_t bucket : {1, 8, 63, 64, 65, 100, 1'000'000}) {
@@ -174,8 +174,8 @@ TEST(Layout, RandomModels) {
       if (next(3) == 0) ++unit;
       std::vector<int> units = {unit};
       if (next(5) == 0) units.push_back(unit + 1 + next(3));  // tied
-      params.push_back(param("p" + std::to_string(i), next(50), units,
-                             static_cast<DType>(next(3)), next(4) != 0));
+      params.push_back(param("p" + std::to_string(i), next(50), units, static_cast<DType>(next(3)),
+                             next(4) != 0));
     }
     LayoutOptions o = options(1 + next(9), 1 + next(120), next(2) == 0, next(30));
     if (next(2) == 0) o.model_persistence_threshold_elems = next(100);
@@ -201,8 +201,7 @@ TEST(Layout, ABucketIsNoLargerThanWhatItHolds) {
 TEST(Layout, KindsAreNeverMixed) {
   std::vector<LayoutParam> params;
   for (int i = 0; i < 12; ++i) {
-    params.push_back(
-        param("p" + std::to_string(i), 3, {0}, static_cast<DType>(i % 3), i % 2 == 0));
+    params.push_back(param("p" + std::to_string(i), 3, {0}, static_cast<DType>(i % 3), i % 2 == 0));
   }
   check_elements(params, options(2));
   // Kinds that alternate share their buckets all the same: two of each of six kinds.
@@ -276,10 +275,15 @@ TEST(Layout, BeyondThirtyTwoBits) {
   EXPECT_EQ(layout.place(2).offset, 2 * p31 + 8);
   EXPECT_EQ(layout.place(4).offset, 2 * p31 + 8 + p33 + 8 + p33);
   EXPECT_EQ(layout.model_elems(), 2 * p31 + 2 * p33 + 4);
-  const auto pieces = layout.pieces(0, 3 * p31, 3 * p31 + 10);
-  ASSERT_EQ(pieces.size(), 1u);
+  const std::int64_t c = layout.place(2).offset;
+  const auto pieces = layout.pieces(0, c + 2 * p31 + 5, c + p33 + 100);
+  ASSERT_EQ(pieces.size(), 2u);
   EXPECT_EQ(pieces[0].param, 2);
-  EXPECT_EQ(pieces[0].param_offset, p31 - 8);
+  EXPECT_EQ(pieces[0].bucket_offset, c + 2 * p31 + 5);
+  EXPECT_EQ(pieces[0].param_offset, 2 * p31 + 5);
+  EXPECT_EQ(pieces[0].elems, p33 + 3 - (2 * p31 + 5));
+  EXPECT_EQ(pieces[1].param, 3);
+  EXPECT_EQ(pieces[1].elems, 92);
 }
 
 TEST(Layout, PiecesOfAnyRange) {

@@ -32,18 +32,11 @@ std::string Progress::duration(double seconds) {
 }
 
 void Progress::clear() {
-  if (shown_) std::fputs("\r\x1b[K", stderr);
+  if (shown_) std::fputs("\x1b[K", stderr);
   shown_ = false;
 }
 
 void Progress::update(const StepLine& line) {
-  if (line.skipped) {
-    clear();
-    std::fprintf(stderr,
-                 "step %lld skipped: gradient of %s is not finite (rank %d); loss scale %g -> %g\n",
-                 static_cast<long long>(line.step), line.nonfinite_param.c_str(),
-                 line.nonfinite_rank, line.loss_scale, line.next_loss_scale);
-  }
   if (verbosity_ == Verbosity::kQuiet) return;
   const auto now = Clock::now();
   const double elapsed = std::chrono::duration<double>(now - start_).count();
@@ -60,7 +53,8 @@ void Progress::update(const StepLine& line) {
     const int filled = static_cast<int>(kBarWidth * line.step / steps_);
     const std::string bar = std::string(static_cast<std::size_t>(filled), '#') +
                             std::string(static_cast<std::size_t>(kBarWidth - filled), '.');
-    std::fprintf(stderr, "\r\x1b[K[%s] %lld/%lld  loss %.4f  %.0f tokens/s  %s left", bar.c_str(),
+    // The cursor goes back to the start, so that a message of the library overwrites the bar.
+    std::fprintf(stderr, "\x1b[K[%s] %lld/%lld  loss %.4f  %.0f tokens/s  %s left\r", bar.c_str(),
                  step, steps, line.loss, rate, duration(left).c_str());
     std::fflush(stderr);
     return;

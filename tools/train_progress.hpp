@@ -12,17 +12,14 @@ struct StepLine {
   double loss = 0;        // mean over the slots of the step, nats
   double grad_norm = 0;
   double loss_scale = 1;
-  double next_loss_scale = 1;
   bool skipped = false;
-  std::string nonfinite_param;  // of a skipped step
-  int nonfinite_rank = -1;
   std::string lr;  // JSON: a number, or a list with one per group
   double ms = 0;
 };
 
 enum class Verbosity : std::uint8_t { kQuiet, kNormal, kVerbose };
 
-// Writes to standard error. Skipped steps are told at every verbosity.
+// Writes to standard error. Skipped steps are told by the library itself.
 class Progress {
  public:
   Progress(std::int64_t steps, std::int64_t tokens_per_step, Verbosity verbosity, bool on_terminal);

@@ -87,10 +87,7 @@ class Rank {
     line.loss = combine(all, mine.size());
     line.grad_norm = result.grad_norm;
     line.loss_scale = result.loss_scale;
-    line.next_loss_scale = result.next_loss_scale;
     line.skipped = result.skipped;
-    line.nonfinite_param = result.nonfinite_param;
-    line.nonfinite_rank = result.nonfinite_rank;
     line.lr = lr_json(result.lr);
     line.ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -188,11 +185,12 @@ void run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
                                        rank.accumulation() * world.world_size();
   const Verbosity verbosity = reports ? verbosity_of(options) : Verbosity::kQuiet;
   if (verbosity != Verbosity::kQuiet) {
-    std::printf("%lld parameters (%s, padded to %lld), %d ranks at stage %d, %lld bytes of text a step\n",
-                static_cast<long long>(rank.optimizer().model_elems()),
-                std::string(zero::dtype_name(setup.dtype)).c_str(),
-                static_cast<long long>(rank.optimizer().padded_elems()), world.world_size(),
-                rank.optimizer().stage(), static_cast<long long>(tokens_per_step));
+    std::printf(
+        "%lld parameters (%s, padded to %lld), %d ranks at stage %d, %lld bytes of text a step\n",
+        static_cast<long long>(rank.optimizer().model_elems()),
+        std::string(zero::dtype_name(setup.dtype)).c_str(),
+        static_cast<long long>(rank.optimizer().padded_elems()), world.world_size(),
+        rank.optimizer().stage(), static_cast<long long>(tokens_per_step));
     std::fflush(stdout);
   }
 

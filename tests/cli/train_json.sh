@@ -17,14 +17,13 @@ done
   fail "final line: $(tail -1 out)"
 [[ $(wc -l < out) == 8 ]] || fail "unexpected lines: $(cat out)"
 [[ $(wc -l < said) == 1 ]] || fail "--quiet says more than the final line: $(cat said)"
-[[ $(grep -c 'skipped' errors) == 0 ]] || fail "skips in fp32: $(cat errors)"
+[[ $(wc -c < errors) == 0 ]] || fail "warnings: $(cat errors)"
 
 # Dynamic loss scale: the first steps overflow at 2^16 times a large start, and are told.
 "$train" "${tiny[@]}" --ranks 2 --steps 4 --dtype fp16 --set fp16.initial_scale_power=30 \
   --set fp16.hysteresis=1 --json half 2> errors
 grep -q '"loss_scale":1073741824,"skipped":true' half || fail "no skip at scale 2^30: $(cat half)"
-grep -qE 'step 1 skipped: gradient of [a-z0-9.]+ is not finite \(rank [01]\); loss scale 1.07374e\+09 -> 5.36871e\+08' errors ||
-  fail "the skip is not told: $(cat errors)"
+grep -q 'not finite.*loss scale 1.07374e+09' errors || fail "the skip is not told: $(cat errors)"
 
 # Without --quiet: curve and tables; --steps 0 only evaluates.
 unset 'tiny[-1]'

@@ -1,6 +1,7 @@
 // Uses the installed library as a stranger would: two ranks, one parameter, one step at stage 2.
 #include <cstdio>
 #include <vector>
+#include <zero/error.hpp>
 #include <zero/zero_optimizer.hpp>
 
 int main() {

@@ -1,0 +1,75 @@
+// What follows from flags and file together.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tools/train_options.hpp"
+#include "zero/error.hpp"
+
+namespace {
+
+train::Setup resolved(std::vector<const char*> flags) {
+  flags.insert(flags.begin(), {"zero-train", "--data", "text"});
+  train::Options options;
+  const auto code =
+      train::parse_command_line(static_cast<int>(flags.size()), flags.data(), options);
+  EXPECT_FALSE(code.has_value());
+  return train::resolve(options);
+}
+
+std::string file_with(const std::string& text) {
+  const std::string path = testing::TempDir() + "train_options.json";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(TrainOptions, DefaultsAreThoseOfStage2Json) {
+  const train::Setup setup = resolved({});
+  EXPECT_EQ(setup.config.zero.stage, 2);
+  EXPECT_EQ(setup.config.optimizer.lr, 3e-3);
+  EXPECT_EQ(setup.config.optimizer.beta2, 0.95);
+  EXPECT_EQ(setup.config.gradient_clipping, 1.0);
+  EXPECT_EQ(setup.config.accumulation_steps, 1);
+  EXPECT_EQ(setup.shape.micro_batch, 16);
+  EXPECT_EQ(setup.dtype, zero::DType::kFloat32);
+}
+
+TEST(TrainOptions, FlagsOverrideTheFile) {
+  const std::string path = file_with(R"({"fp16": {"enabled": true},
+    "zero_optimization": {"stage": 1}, "train_micro_batch_size_per_gpu": 3})");
+  const char* config = path.c_str();
+  EXPECT_EQ(resolved({"--config", config}).dtype, zero::DType::kFloat16);
+  EXPECT_EQ(resolved({"--config", config}).shape.micro_batch, 3);
+  EXPECT_EQ(resolved({"--config", config, "--stage", "3"}).config.zero.stage, 3);
+  EXPECT_EQ(resolved({"--config", config, "--micro-batch", "5"}).shape.micro_batch, 5);
+  for (const auto& [flag, dtype] :
+       {std::pair{"bf16", zero::DType::kBFloat16}, std::pair{"fp32", zero::DType::kFloat32}}) {
+    const train::Setup setup = resolved({"--config", config, "--dtype", flag});
+    EXPECT_EQ(setup.dtype, dtype);
+    EXPECT_EQ(setup.config.fp16_enabled, false);
+    EXPECT_EQ(setup.config.bf16_enabled, dtype == zero::DType::kBFloat16);
+  }
+}
+
+TEST(TrainOptions, TheBatchTripleIsSettled) {
+  const std::string path = file_with(R"({"train_batch_size": 24})");
+  const train::Setup total = resolved({"--config", path.c_str(), "--ranks", "3"});
+  EXPECT_EQ(total.shape.micro_batch, 8);
+  EXPECT_EQ(total.config.accumulation_steps, 1);
+  const train::Setup both =
+      resolved({"--config", path.c_str(), "--ranks", "3", "--micro-batch", "2"});
+  EXPECT_EQ(both.config.accumulation_steps, 4);
+  EXPECT_EQ(resolved({"--ranks", "4", "--accumulation", "3"}).config.train_batch_size, 192);
+  EXPECT_THROW(resolved({"--config", path.c_str(), "--ranks", "5"}), zero::ConfigError);
+}
+
+TEST(TrainOptions, SetTakesAnyValueAndRefusesAMissingOne) {
+  EXPECT_EQ(resolved({"--set", "gradient_clipping=0.25"}).config.gradient_clipping, 0.25);
+  EXPECT_EQ(resolved({"--set", "zero_optimization.stage=1", "--set", "gradient_clipping=0"})
+                .config.zero.stage,
+            1);
+  EXPECT_THROW(resolved({"--set", "gradient_clipping"}), zero::ConfigError);
+  EXPECT_THROW(resolved({"--heads", "5"}), std::invalid_argument);
+}
+
+}  // namespace

@@ -102,8 +102,8 @@ void TensorAccess::read(int index, Tensor what, std::span<float> out, double los
                           detail::concat("reading ", tensor_name(what), " of ", param.spec.name)},
                          rt_.comm_stream);
     }
-    rt_.compute_after_comm();
   }
+  rt_.compute_after_comm();  // also what was gathered ahead: the communicator is idle afterwards
   rt_.compute.synchronize();
 }
 

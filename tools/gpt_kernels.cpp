@@ -42,9 +42,9 @@ inline float exp_of(float x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  std::int32_t bits;
+  std::uint32_t bits;  // unsigned: NaN comes this way as well, and may wrap
   memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits - 0x4b400000 + 127) * (1 << 23);
+  bits = (bits - 0x4b400000u + 127u) << 23;
   float scale;
   memcpy(&scale, &bits, sizeof scale);
   return p * scale;

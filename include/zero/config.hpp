@@ -101,7 +101,7 @@ class Config {
   ZeroSettings zero;
   RuntimeSettings runtime;
   double gradient_clipping = 1.0;    // 0: off
-  std::optional<bool> fp16_enabled;  // as the file says; empty: follows the parameters
+  std::optional<bool> fp16_enabled;  // as the file says; empty: not said, so no loss scale
   std::optional<bool> bf16_enabled;
   std::optional<DType> grad_accum_dtype;  // empty: the parameter's dtype
 

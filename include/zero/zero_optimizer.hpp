@@ -111,8 +111,11 @@ class ZeroOptimizer {
 
   // --- Training ---
 
-  // Makes the unit's parameters usable for a forward or backward pass. In backward, *grad of each
-  // trainable parameter points to memory into which the model adds.
+  // Makes the unit's parameters usable for a forward or backward pass. At stage 3 all ranks make
+  // the same passes in the same order, since each gathers; a parameter that one of them gives no
+  // gradient is declared with unused(). At lower stages a rank may leave out a backward pass: it
+  // counts as zero. In backward, *grad of each trainable parameter points to memory into which the
+  // model adds.
   Use forward(Unit unit);
   Use backward(Unit unit);
   // The same as plain calls, where a scope does not fit. Each begin needs its end.
@@ -143,8 +146,10 @@ class ZeroOptimizer {
   // rank 0 writes them. Called on every rank.
   void set_log(std::function<void(std::string_view line)> log);
 
-  // Collective: every rank gets the whole tensor. `out` has numel elements.
-  // A parameter without optimizer state (frozen) has no moments: UsageError. SGD has none either.
+  // Collective: every rank gets the whole tensor. `out` has numel elements. Blocks. As after
+  // step(), nothing of the optimizer is under way when it returns, so the world's communicator is
+  // free for the caller. A parameter without optimizer state (frozen) has no moments: UsageError.
+  // SGD has none either.
   void read(std::string_view param, Tensor what, std::span<float> out);
   // Collective: rank 0's values are taken. Writing params sets the master weights too, and the
   // other way round (rounded to the parameter's dtype).

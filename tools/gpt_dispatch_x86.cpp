@@ -1,4 +1,6 @@
 // Which kernels run on this x86 machine.
+#include <cpuid.h>
+
 #include "tools/gpt_kernels.hpp"
 
 namespace gpt {
@@ -14,8 +16,10 @@ const Kernels* const kUpToAvx2[] = {&kernels_baseline, &kernels_avx2, nullptr};
 const Kernels* const kUpToAvx512[] = {&kernels_baseline, &kernels_avx2, &kernels_avx512, nullptr};
 
 bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
+  // clang 14 does not know "f16c" here.
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+  return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
 bool has_avx512() {

@@ -12,5 +12,5 @@ cmake --build --preset release --target zero-train
 mapfile -t text < <(find README.md include src kernels stages tools \
                       -name '*.md' -o -name '*.hpp' -o -name '*.cpp' | sort)
 echo "training on ${#text[@]} files of this project, 2 ranks, stage 2"
-build/bin/zero-train --config configs/stage2.json --ranks 2 --steps "${ZERO_QUICKSTART_STEPS:-150}" \
+build/bin/zero-train --config configs/stage2.json --ranks 2 --steps "${ZERO_QUICKSTART_STEPS:-500}" \
   --data "${text[@]}"

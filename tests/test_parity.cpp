@@ -97,8 +97,7 @@ TEST(Reference, Fp32IsRightAtEveryStageAndWorldSize) {
       const ToySetup base = setup(0, world_size, accumulation, DType::kFloat32, eps);
       const ToyResult want = reference_toy(base);
       for (const int stage : {0, 1, 2, 3}) {
-        const ToyResult got =
-            run_toy(setup(stage, world_size, accumulation, DType::kFloat32, eps));
+        const ToyResult got = run_toy(setup(stage, world_size, accumulation, DType::kFloat32, eps));
         expect_near(got.masters, want.masters, 3e-6, "masters");
         expect_near(got.exp_avg, want.exp_avg, 1e-6, "exp_avg");
         expect_near(got.exp_avg_sq, want.exp_avg_sq, 1e-6, "exp_avg_sq");

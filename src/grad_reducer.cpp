@@ -103,7 +103,7 @@ bool GradReducer::is_complete(const Bucket& bucket) {
   if (state(bucket.index).open_uses > 0) return false;
   return std::all_of(bucket.segments.begin(), bucket.segments.end(), [&](const Segment& segment) {
     const auto i = static_cast<std::size_t>(segment.param);
-    return !rt_.params[i].requires_grad || uses_[i] >= expected_[i];
+    return uses_[i] >= expected_[i];  // frozen ones too: their unit's backward may still come
   });
 }
 

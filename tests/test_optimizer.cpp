@@ -217,6 +217,44 @@ TEST(Optimizer, GradientsOfFrozenParametersCountNowhere) {
   }
 }
 
+// A bucket that is frozen as a whole waits for its backward pass like any other: sent early, it
+// would have to be sent again, which reproducible mode refuses.
+TEST(Optimizer, FreezingAWholeBucketChangesNeitherTrafficNorMode) {
+  for (const int stage : {0, 1, 2, 3}) {
+    for (const char* patch : {"{}", R"({"runtime": {"reproducible": true}})"}) {
+      run_ranks(2, [&](World& world) {
+        Config small_buckets = config(stage, patch);
+        small_buckets.set("zero_optimization.reduce_bucket_size", "1");
+        ZeroOptimizer o(small_buckets, world);
+        Weight a({0, 0, 0});
+        Weight b({0, 0, 0});
+        const Unit ua = o.add_unit("ua", {a.spec("a")});
+        const Unit ub = o.add_unit("ub", {b.spec("b")});
+        o.prepare();
+        std::vector<std::int64_t> bytes;
+        for (const bool train_a : {true, false, true}) {
+          o.set_requires_grad("a", train_a);
+          o.reset_traffic();
+          {
+            const Use use = o.backward(ub);
+            b.add(1);
+          }
+          {
+            const Use use = o.backward(ua);
+            a.add(1);
+          }
+          EXPECT_TRUE(o.step().applied);
+          bytes.push_back(o.traffic().model_bytes());
+        }
+        EXPECT_EQ(bytes[0], bytes[1]);
+        EXPECT_EQ(bytes[0], bytes[2]);
+        EXPECT_THAT(read(o, "a", Tensor::kParams, 3), Each(-1.0f));
+        EXPECT_THAT(read(o, "b", Tensor::kParams, 3), Each(-1.5f));
+      });
+    }
+  }
+}
+
 TEST(Optimizer, SecondContributionAfterTheBucketWasSentIsAdded) {
   for (const int stage : {0, 1, 2, 3}) {
     for (const char* patch : {"{}", R"({"zero_optimization": {"overlap_comm": true}})",

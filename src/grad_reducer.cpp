@@ -18,10 +18,15 @@ void GradReducer::prepare() {
   for (const Bucket& bucket : rt_.layout.buckets()) {
     // Gradients that stay in one place keep their pointers for good.
     if (!bucket.trainable || policy_.grad_home(bucket) != GradHome::kResident) continue;
-    for (const Segment& segment : bucket.segments) {
-      rt_.params[static_cast<std::size_t>(segment.param)].spec.grad.set(
-          memory(bucket.index).grads_full.at(segment.offset));
-    }
+    set_pointers(bucket, memory(bucket.index).grads_full);
+  }
+}
+
+// An empty home: the gradients are out of the model's reach.
+void GradReducer::set_pointers(const Bucket& bucket, const Buffer& home) {
+  for (const Segment& segment : bucket.segments) {
+    rt_.params[static_cast<std::size_t>(segment.param)].spec.grad.set(
+        home ? home.at(segment.offset) : nullptr);
   }
 }
 
@@ -60,9 +65,7 @@ void GradReducer::open(int unit) {
     if (!rt_.layout.bucket(bucket).trainable) continue;
     const Buffer& home = ensure_memory(bucket);
     ++state(bucket).open_uses;
-    for (const Segment& segment : rt_.layout.bucket(bucket).segments) {
-      rt_.params[static_cast<std::size_t>(segment.param)].spec.grad.set(home.at(segment.offset));
-    }
+    set_pointers(rt_.layout.bucket(bucket), home);
   }
 }
 
@@ -130,7 +133,7 @@ void GradReducer::send(const Bucket& bucket) {
   rt_.comm_after_compute();
   if (home == GradHome::kSharded) {
     policy_.reduce(bucket, gradients, false, tag);
-    put_in_flight(std::move(s.passing));
+    put_in_flight(bucket);
   } else {
     policy_.reduce(bucket, memory(bucket.index).grads_full, false, tag);
   }
@@ -149,6 +152,7 @@ void GradReducer::fold(const Bucket& bucket) {
     s.clean = true;
   }
   s.passing.reset();
+  set_pointers(bucket, s.passing);
 }
 
 void GradReducer::send_again(const Bucket& bucket) {
@@ -165,11 +169,15 @@ void GradReducer::send_again(const Bucket& bucket) {
   rt_.comm_after_compute();
   policy_.reduce(bucket, s.passing, true,
                  {Purpose::kGradients, "more gradients of " + bucket.label, note});
-  put_in_flight(std::move(s.passing));
+  put_in_flight(bucket);
 }
 
-void GradReducer::put_in_flight(Buffer passing) {
-  in_flight_.push_back({std::move(passing), rt_.comm_stream.record()});
+void GradReducer::put_in_flight(const Bucket& bucket) {
+  Buffer& passing = state(bucket.index).passing;
+  in_flight_.push_back({std::move(passing), rt_.comm_stream().record()});
+  set_pointers(bucket, policy_.grad_home(bucket) == GradHome::kResident
+                           ? memory(bucket.index).grads_full
+                           : passing);
   drain(rt_.config.zero.overlap_comm ? kMaxInFlight : 0);
 }
 
@@ -186,7 +194,12 @@ void GradReducer::end_micro_step() {
   }
   const int buckets = static_cast<int>(states_.size());
   for (int index = buckets - 1; index >= 0; --index) {
-    if (state(index).reopened) send_again(rt_.layout.bucket(index));
+    const Bucket& bucket = rt_.layout.bucket(index);
+    if (state(index).reopened) {
+      send_again(bucket);
+    } else if (state(index).passing) {  // came after its bucket was folded
+      fold(bucket);
+    }
   }
   learn();
   for (State& s : states_) {

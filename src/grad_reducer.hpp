@@ -61,7 +61,9 @@ class GradReducer {
   void send(const Bucket& bucket);
   void fold(const Bucket& bucket);
   void send_again(const Bucket& bucket);
-  void put_in_flight(Buffer memory);
+  // Sends off what is reduced from passing memory; the model's pointers to it go.
+  void put_in_flight(const Bucket& bucket);
+  void set_pointers(const Bucket& bucket, const Buffer& home);
   void drain(std::size_t limit);
   void learn();
   void take(ParamState& param, const Buffer& home);

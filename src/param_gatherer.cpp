@@ -71,8 +71,8 @@ void ParamGatherer::gather(int bucket_index) {
   m.gathered = rt_.allocate(Category::kGather, bucket.padded_elems, bucket.dtype, bucket.label);
   rt_.comm_after_compute();  // the shard is up to date, and the memory free of its last user
   rt_.comm.all_gather(m.params_shard.data(), m.gathered.data(), bucket.shard_elems, bucket.dtype,
-                      {Purpose::kParams, "parameters of " + bucket.label}, rt_.comm_stream);
-  entry(bucket_index).ready = rt_.comm_stream.record();
+                      {Purpose::kParams, "parameters of " + bucket.label}, rt_.comm_stream());
+  entry(bucket_index).ready = rt_.comm_stream().record();
 }
 
 void ParamGatherer::gather_ahead() {

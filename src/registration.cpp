@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "src/config_schema.hpp"
 #include "zero/error.hpp"
 
 namespace zero {
@@ -118,6 +119,20 @@ void Registration::check_precision(const ParamState& param) const {
                              param.spec.name, " is ", dtype_name(param.dtype),
                              "; fp32 or the parameter's own dtype are valid"));
   }
+}
+
+void Registration::check_group(int index, const ParamGroup& group) {
+  const auto check = [&](const char* name, double value, const char* path) {
+    const detail::SchemaRow& row = detail::config_schema()[detail::row_index(path)];
+    if (row.range.contains(value)) return;
+    throw ConfigError(concat("param group ", index, ": ", name, " is ", value, "; valid: ",
+                             detail::valid_values(row)));
+  };
+  check("lr", group.lr, "optimizer.params.lr");
+  check("beta1", group.beta1, "optimizer.params.betas");
+  check("beta2", group.beta2, "optimizer.params.betas");
+  check("eps", group.eps, "optimizer.params.eps");
+  check("weight_decay", group.weight_decay, "optimizer.params.weight_decay");
 }
 
 void Registration::check_all() const {

@@ -18,6 +18,8 @@ class Registration {
   // Returns the unit's index.
   int add_unit(std::string name, std::vector<ParamSpec> params,
                const std::vector<std::string>& shared);
+  // Throws ConfigError unless a group's values are in the ranges that the configuration has.
+  static void check_group(int index, const ParamGroup& group);
   // What can be said only when everything is there: groups, precision, stage, mode.
   void check_all() const;
   // Cuts buckets. After check_all().

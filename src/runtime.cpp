@@ -5,20 +5,26 @@
 namespace zero {
 
 Runtime::Runtime(Config configuration, Device& the_device, Communicator& communicator,
-                 Ledger& the_ledger)
+                 Ledger& the_ledger, detail::CommStream& shared_stream)
     : config(std::move(configuration)),
       device(the_device),
       ledger(the_ledger),
       comm(communicator),
       compute(device.caller_stream()),
-      worker(config.zero.overlap_comm
-                 ? device.create_stream(detail::concat("zero-comm-", communicator.rank()))
-                 : nullptr),
-      comm_stream(worker != nullptr ? *worker : compute) {
+      beside_it(shared_stream) {
   const OptimizerSettings& o = config.optimizer;
   groups.push_back({o.lr, o.beta1, o.beta2, o.eps, o.weight_decay});
   if (config.runtime.timeout_s) {
     comm.set_timeout(std::chrono::duration<double>(*config.runtime.timeout_s));
+  }
+}
+
+void Runtime::drain() noexcept {
+  for (const Event& event : {compute.record(), beside_it.done()}) {
+    try {
+      event.synchronize();
+    } catch (...) {  // whoever waits for the work gets its error; here it only has to be over
+    }
   }
 }
 

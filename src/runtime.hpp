@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "src/communicator_stream.hpp"
 #include "zero/buffer.hpp"
 #include "zero/config.hpp"
 #include "zero/layout.hpp"
@@ -53,15 +54,15 @@ struct Range {
 };
 
 struct Runtime {
-  Runtime(Config configuration, Device& the_device, Communicator& communicator, Ledger& the_ledger);
+  Runtime(Config configuration, Device& the_device, Communicator& communicator, Ledger& the_ledger,
+          detail::CommStream& shared_stream);
 
   Config config;
   Device& device;
   Ledger& ledger;
   CountingCommunicator comm;
-  Stream& compute;                 // where the model runs
-  std::unique_ptr<Stream> worker;  // with overlap_comm
-  Stream& comm_stream;             // the worker; without overlap the compute stream itself
+  Stream& compute;                // where the model runs
+  detail::CommStream& beside_it;  // where communication runs with overlap
 
   std::vector<ParamState> params;
   std::vector<UnitState> units;
@@ -91,10 +92,20 @@ struct Runtime {
   Buffer allocate(Category category, std::int64_t elems, DType dtype, const std::string& owner) {
     return Buffer(device, ledger, category, elems, dtype, owner);
   }
+  // Where this optimizer's collectives run.
+  Stream& comm_stream() const { return config.zero.overlap_comm ? beside_it.get() : compute; }
   // Work on the communication stream from now on comes after the model's work so far, and the
-  // reverse.
-  void comm_after_compute() { comm_stream.wait(compute.record()); }
-  void compute_after_comm() { compute.wait(comm_stream.record()); }
+  // reverse. Before any collective: it also comes after those of the world's other optimizers.
+  void comm_after_compute() {
+    if (config.zero.overlap_comm) {
+      comm_stream().wait(compute.record());
+    } else {
+      compute.wait(beside_it.done());
+    }
+  }
+  void compute_after_comm() { compute.wait(comm_stream().record()); }
+  // Blocks until nothing that was handed to the streams is running any more, failed or not.
+  void drain() noexcept;
 };
 
 }  // namespace zero

@@ -22,12 +22,12 @@ void ShardSum::reduce(const Bucket& bucket, const Buffer& gradients, kernels::Vi
   if (partial.empty()) {
     const Reduction reduction{rt_.slots(), again || micro_step > 0, rt_.reproducible()};
     rt_.comm.reduce_scatter(gradients.data(), gradients.dtype(), home.data, home.dtype,
-                            bucket.shard_elems, reduction, tag, rt_.comm_stream);
+                            bucket.shard_elems, reduction, tag, rt_.comm_stream());
     return;
   }
   Buffer& incoming = partial.back();
   rt_.comm.reduce_scatter(gradients.data(), gradients.dtype(), incoming.data(), DType::kFloat32,
-                          bucket.shard_elems, {1.0f, false, true}, tag, rt_.comm_stream);
+                          bucket.shard_elems, {1.0f, false, true}, tag, rt_.comm_stream());
   const auto whole = [&](const Buffer& buffer) {
     return kernels::View{buffer.data(), buffer.dtype(), buffer.elems()};
   };
@@ -35,10 +35,10 @@ void ShardSum::reduce(const Bucket& bucket, const Buffer& gradients, kernels::Vi
   // Addition commutes, so earlier + later has the same bits in either place.
   const int carries = std::countr_one(static_cast<unsigned>(micro_step));
   for (int level = 0; level < carries; ++level) {
-    kernels::add(whole(incoming), whole(partial[static_cast<std::size_t>(level)]), rt_.comm_stream);
+    kernels::add(whole(incoming), whole(partial[static_cast<std::size_t>(level)]), rt_.comm_stream());
   }
   if (micro_step + 1 == rt_.accumulation_steps()) {
-    kernels::cast(home, whole(incoming), rt_.slots(), rt_.comm_stream);
+    kernels::cast(home, whole(incoming), rt_.slots(), rt_.comm_stream());
   } else {
     std::swap(incoming, partial[static_cast<std::size_t>(carries)]);
   }

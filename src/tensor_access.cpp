@@ -39,6 +39,18 @@ Overlap overlap(const ParamState& param, const Range& range) {
   return {begin, begin - param.place.offset, std::max<std::int64_t>(0, end - begin)};
 }
 
+// The caller's memory is his again when a call ends, also by an exception.
+class DrainAtEnd {
+ public:
+  explicit DrainAtEnd(Runtime& runtime) : rt_(runtime) {}
+  ~DrainAtEnd() { rt_.drain(); }
+  DrainAtEnd(const DrainAtEnd&) = delete;
+  DrainAtEnd& operator=(const DrainAtEnd&) = delete;
+
+ private:
+  Runtime& rt_;
+};
+
 }  // namespace
 
 void TensorAccess::check(const ParamState& param, Tensor what, std::size_t size) const {
@@ -85,14 +97,15 @@ void TensorAccess::read(int index, Tensor what, std::span<float> out, double los
   const Bucket& bucket = rt_.layout.bucket(param.place.bucket);
   const Source from = source(param, what);
   const Overlap mine = overlap(param, from.range);
+  const DrainAtEnd drain(rt_);
   if (mine.elems > 0) {
     const float divisor = what == Tensor::kGrads ? static_cast<float>(loss_scale) : 1.0f;
     kernels::cast({out.data() + mine.param_begin, DType::kFloat32, mine.elems},
                   part(from.view, mine.bucket_begin - from.range.begin, mine.elems), divisor,
                   rt_.compute);
   }
+  rt_.comm_after_compute();
   if (from.range.elems() < bucket.padded_elems) {  // else every rank holds it all
-    rt_.comm_after_compute();
     for (int rank = 0; rank < rt_.world_size(); ++rank) {
       const Overlap theirs =
           overlap(param, {rank * bucket.shard_elems, (rank + 1) * bucket.shard_elems});
@@ -100,7 +113,7 @@ void TensorAccess::read(int index, Tensor what, std::span<float> out, double los
       rt_.comm.broadcast(out.data() + theirs.param_begin, theirs.elems, DType::kFloat32, rank,
                          {Purpose::kControl,
                           detail::concat("reading ", tensor_name(what), " of ", param.spec.name)},
-                         rt_.comm_stream);
+                         rt_.comm_stream());
     }
   }
   rt_.compute_after_comm();  // also what was gathered ahead: the communicator is idle afterwards
@@ -116,6 +129,7 @@ void TensorAccess::write(int index, Tensor what, std::span<const float> values) 
   stage_.drop_ahead();
   const Buffer taken =
       rt_.allocate(Category::kWorkspace, param.numel, DType::kFloat32, param.spec.name);
+  const DrainAtEnd drain(rt_);
   if (rt_.rank() == 0) {
     kernels::copy(taken.data(), values.data(), taken.bytes(), rt_.compute);
   }
@@ -123,7 +137,7 @@ void TensorAccess::write(int index, Tensor what, std::span<const float> values) 
   rt_.comm.broadcast(
       taken.data(), param.numel, DType::kFloat32, 0,
       {Purpose::kControl, detail::concat("writing ", tensor_name(what), " of ", param.spec.name)},
-      rt_.comm_stream);
+      rt_.comm_stream());
   rt_.compute_after_comm();
   if (what == Tensor::kParams || what == Tensor::kMasterWeights) {
     write_params(param, taken.floats(), what == Tensor::kMasterWeights);

@@ -108,7 +108,7 @@ Verdict Vote::hold(const std::string& note) {
   rt_.comm_after_compute();
   rt_.comm.all_gather(mine, messages_.data(), static_cast<std::int64_t>(2 * message.size()),
                       DType::kFloat32, {Purpose::kControl, "the step's vote", note},
-                      rt_.comm_stream);
+                      rt_.comm_stream());
   rt_.compute_after_comm();
   rt_.compute.synchronize();
 

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/communicator_stream.hpp"
 #include "src/local_group.hpp"
 #include "zero/error.hpp"
 
@@ -13,7 +14,10 @@ namespace zero {
 World::World(std::unique_ptr<Device> device, std::unique_ptr<Communicator> communicator)
     : device_(std::move(device)),
       communicator_(std::move(communicator)),
-      ledger_(std::make_unique<Ledger>()) {}
+      ledger_(std::make_unique<Ledger>()),
+      comm_stream_(std::make_unique<detail::CommStream>(*device_, communicator_->rank())) {}
+World::~World() = default;
+World::World(World&&) noexcept = default;
 
 World World::from_environment() {
   auto group = std::make_shared<detail::LocalGroup>(1, RunOptions{}.timeout);

@@ -23,15 +23,16 @@ using detail::concat;
 class ZeroOptimizer::Impl {
  public:
   Impl(Config config, World& world)
-      : rt(settle(std::move(config), world), world.device(), world.communicator(), world.ledger()),
+      : rt(settle(std::move(config), world), world.device(), world.communicator(), world.ledger(),
+           *world.comm_stream_),
         registry(rt) {}
 
   ~Impl() {
     // A rank that leaves on an error must not wait here for peers that will never come.
-    if (std::uncaught_exceptions() > uncaught_ && rt.worker != nullptr) {
+    if (std::uncaught_exceptions() > uncaught_ && rt.config.zero.overlap_comm) {
       rt.comm.abort(concat("rank ", rt.rank(), " left its training loop on an error"));
     }
-    rt.worker.reset();  // nothing writes to the buffers any more
+    rt.drain();  // nothing writes to the buffers any more
   }
 
   static Config settle(Config config, World& world) {
@@ -65,6 +66,13 @@ class ZeroOptimizer::Impl {
       throw UsageError(concat(call, " comes before prepare()"));
     }
   }
+  // A gradient that is not whole was added to; which part of it, nobody knows.
+  void require_whole(const char* call) {
+    if (failed_backward.empty()) return;
+    throw UsageError(concat(call, ": the backward pass over unit ", failed_backward,
+                            " ended in an exception, so its gradients are not whole. This "
+                            "optimizer cannot go on; resume from what was saved"));
+  }
   void require_no_use(const char* call) {
     for (const UnitState& unit : rt.units) {
       if (unit.open_forward + unit.open_backward > 0) {
@@ -81,7 +89,9 @@ class ZeroOptimizer::Impl {
   std::unique_ptr<Vote> vote;
   std::unique_ptr<TensorAccess> tensors;
   LossScaler scaler;
-  std::vector<int> unused;  // of the backward passes that are open
+  std::vector<int> unused;      // of the backward passes that are open
+  bool backward_begun = false;  // in this micro-step
+  std::string failed_backward;  // unit whose backward pass was left by an exception
   std::int64_t applied_steps = 0;
   std::int64_t skipped_steps = 0;
   double last_loss_scale = 1.0;
@@ -98,7 +108,8 @@ void ZeroOptimizer::Impl::prepare() {
   registry.make_layout();
   // Before anything is allocated: ranks that were set up differently learn it here, both sides
   // named.
-  rt.comm.barrier({Purpose::kControl, registry.summary()}, rt.comm_stream);
+  rt.comm_after_compute();
+  rt.comm.barrier({Purpose::kControl, registry.summary()}, rt.comm_stream());
   rt.compute_after_comm();
   stage = make_stage(rt);
   if (rt.config.fp16_enabled.value_or(false)) scaler = LossScaler(rt.config.loss_scale);
@@ -135,7 +146,7 @@ void ZeroOptimizer::Impl::load_start_values(const Bucket& bucket) {
   }
   rt.comm_after_compute();
   rt.comm.broadcast(values, bucket.padded_elems, bucket.dtype, 0,
-                    {Purpose::kControl, "start values of " + bucket.label}, rt.comm_stream);
+                    {Purpose::kControl, "start values of " + bucket.label}, rt.comm_stream());
   rt.compute_after_comm();
   const BucketMemory& m = rt.memory[static_cast<std::size_t>(bucket.index)];
   if (m.master_weights) {
@@ -162,9 +173,11 @@ void ZeroOptimizer::Impl::load_start_values(const Bucket& bucket) {
 
 void ZeroOptimizer::Impl::begin(Unit unit, Pass pass) {
   require(true, pass == Pass::kForward ? "forward" : "backward");
+  require_whole(pass == Pass::kForward ? "forward" : "backward");
   UnitState& state = checked(unit);
   stage->before_use(unit.index, pass);
   if (pass == Pass::kBackward) {
+    backward_begun = true;
     reducer->open(unit.index);
     ++state.open_backward;
   } else {
@@ -192,7 +205,9 @@ void ZeroOptimizer::Impl::end(Unit unit, Pass pass) {
 
 StepResult ZeroOptimizer::Impl::step() {
   require(true, "step()");
+  require_whole("step()");
   require_no_use("step()");
+  backward_begun = false;
   reducer->end_micro_step();
   stage->end_micro_step();
   if (!rt.is_boundary()) {
@@ -281,6 +296,7 @@ ZeroOptimizer::~ZeroOptimizer() = default;
 
 int ZeroOptimizer::add_group(const ParamGroup& group) {
   impl_->require(false, "add_group()");
+  Registration::check_group(static_cast<int>(impl_->rt.groups.size()), group);
   impl_->rt.groups.push_back(group);
   return static_cast<int>(impl_->rt.groups.size()) - 1;
 }
@@ -334,8 +350,11 @@ Use::Use(Use&& other) noexcept
 
 Use::~Use() {
   if (optimizer_ == nullptr) return;
-  if (std::uncaught_exceptions() > uncaught_) return;  // the pass failed: nothing to send
   ZeroOptimizer::Impl& impl = *optimizer_->impl_;
+  if (backward_ && std::uncaught_exceptions() > uncaught_) {
+    impl.failed_backward = impl.checked(unit_).name;
+    return;
+  }
   try {
     close();
   } catch (...) {
@@ -365,14 +384,15 @@ void ZeroOptimizer::set_group(int index, const ParamGroup& group) {
     throw UsageError(
         concat("group ", index, " does not exist; groups are 0 to ", impl_->rt.groups.size() - 1));
   }
+  Registration::check_group(index, group);
   impl_->rt.groups[static_cast<std::size_t>(index)] = group;
 }
 
 void ZeroOptimizer::set_requires_grad(std::string_view name, bool requires_grad) {
   ParamState& param = impl_->rt.params[static_cast<std::size_t>(impl_->registry.find(name))];
-  if (impl_->rt.micro_step != 0) {
+  if (impl_->rt.micro_step != 0 || impl_->backward_begun) {
     throw UsageError(concat("parameter ", name,
-                            ": freezing is between steps, not between the "
+                            ": freezing is between steps, not between the passes or the "
                             "micro-steps of one"));
   }
   if (!param.has_state && requires_grad) {

@@ -30,7 +30,7 @@ void Stage::gather_params(const Bucket& bucket) {
   rt_.comm_after_compute();
   rt_.comm.all_gather(params.at(rt_.shard(bucket).begin), params.data(), bucket.shard_elems,
                       params.dtype(), {Purpose::kParams, "parameters of " + bucket.label},
-                      rt_.comm_stream);
+                      rt_.comm_stream());
 }
 
 std::unique_ptr<Stage> make_stage(Runtime& runtime) {

@@ -38,11 +38,11 @@ class Stage0 final : public Stage {
     } else if (again) {
       const Reduction more{rt_.slots(), true, false};
       rt_.comm.reduce_scatter(gradients.data(), gradients.dtype(), mine.data, mine.dtype,
-                              bucket.shard_elems, more, tag, rt_.comm_stream);
+                              bucket.shard_elems, more, tag, rt_.comm_stream());
       share(bucket, tag);
     } else {
       const Reduction all{rt_.slots(), false, rt_.reproducible()};
-      rt_.comm.all_reduce(home.data(), home.dtype(), bucket.shard_elems, all, tag, rt_.comm_stream);
+      rt_.comm.all_reduce(home.data(), home.dtype(), bucket.shard_elems, all, tag, rt_.comm_stream());
     }
   }
 
@@ -59,7 +59,7 @@ class Stage0 final : public Stage {
   void share(const Bucket& bucket, const OpTag& tag) {
     const Buffer& home = memory(bucket).grads_full;
     rt_.comm.all_gather(home.at(rt_.shard(bucket).begin), home.data(), bucket.shard_elems,
-                        home.dtype(), tag, rt_.comm_stream);
+                        home.dtype(), tag, rt_.comm_stream());
   }
 };
 

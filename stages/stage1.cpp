@@ -42,7 +42,7 @@ class Stage1 final : public Stage {
     // In place: no other rank reads the shard that this rank overwrites.
     const Reduction once{rt_.slots(), again, rt_.reproducible()};
     rt_.comm.reduce_scatter(gradients.data(), gradients.dtype(), home.data, home.dtype,
-                            bucket.shard_elems, once, tag, rt_.comm_stream);
+                            bucket.shard_elems, once, tag, rt_.comm_stream());
   }
 
   kernels::View reduced(const Bucket& bucket) const override {

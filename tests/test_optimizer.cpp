@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <stdexcept>
 
 #include "zero/error.hpp"
 #include "zero/zero_optimizer.hpp"
@@ -296,6 +297,219 @@ TEST(Optimizer, SecondContributionAfterTheBucketWasSentIsAdded) {
         }
       });
     }
+  }
+}
+
+// Stages 0 and 1 with fp32 sums of bf16 gradients: also what comes after its bucket was folded is
+// added in fp32. In bf16, 256 + 1 is 256.
+TEST(Optimizer, LateContributionsAreFoldedInFp32) {
+  for (const int stage : {0, 1}) {
+    run_ranks(2, [&](World& world) {
+      ZeroOptimizer o(config(stage, R"({"gradient_accumulation_steps": 2,
+                                        "data_types": {"grad_accum_dtype": "fp32"}})"),
+                      world);
+      std::vector<bf16> start(5, from_float<bf16>(0.0f));
+      bf16* data = start.data();
+      bf16* grad = nullptr;
+      const Unit unit =
+          o.add_unit("u", {{.name = "w", .shape = {5}, .data = &data, .grad = &grad}});
+      o.prepare();
+      const auto backward = [&](float value) {
+        const Use use = o.backward(unit);
+        for (int i = 0; i < 5; ++i) grad[i] = from_float<bf16>(to_float(grad[i]) + value);
+      };
+      backward(256);
+      backward(1);  // a second use is not expected yet: the first was folded already
+      o.step();
+      backward(256);
+      o.step();
+      EXPECT_THAT(read(o, "w", Tensor::kGrads, 5), Each(513.0f / 2)) << "stage " << stage;
+    });
+  }
+}
+
+// Memory that is on its way, or gone, is out of the model's reach: a write there is a crash, not a
+// wrong sum.
+TEST(Optimizer, GradientPointersOutliveTheirMemoryAtNoStage) {
+  for (const int stage : {0, 1, 2, 3}) {
+    for (const bool late : {false, true}) {
+      run_ranks(2, [&](World& world) {
+        ZeroOptimizer o(config(stage), world);
+        Weight w({1, 2, 3});
+        const Unit unit = o.add_unit("u", {w.spec("w")});
+        o.prepare();
+        const float* const home = w.grad;
+        EXPECT_EQ(home == nullptr, stage >= 2);  // passing memory is not there yet
+        for (int i = 0; i < (late ? 2 : 1); ++i) {
+          const Use use = o.backward(unit);
+          w.add(1);
+        }
+        if (!late) {
+          EXPECT_EQ(w.grad, home);
+        }
+        o.step();
+        EXPECT_EQ(w.grad, home);
+      });
+    }
+  }
+}
+
+// Both communicate beside compute; within one of the passes of `a` comes a whole step of `b`.
+TEST(Optimizer, TwoOptimizersOfOneWorldInterleave) {
+  for (const int stage : {0, 1, 2, 3}) {
+    for (const bool overlap_a : {false, true}) {
+      for (const bool overlap_b : {false, true}) {
+        SCOPED_TRACE(testing::Message() << stage << overlap_a << overlap_b);
+        run_ranks(3, [&](World& world) {
+          const auto with = [&](bool overlap) {
+            Config c = config(stage);
+            c.set("zero_optimization.overlap_comm", overlap ? "true" : "false");
+            return c;
+          };
+          ZeroOptimizer oa(with(overlap_a), world);
+          ZeroOptimizer ob(with(overlap_b), world);
+          Weight a({1, 2, 3, 4, 5, 6, 7});
+          Weight b({1, 2, 3, 4, 5});
+          const Unit ua = oa.add_unit("u", {a.spec("a")});
+          const Unit ub = ob.add_unit("u", {b.spec("b")});
+          oa.prepare();
+          ob.prepare();
+          const auto pass = [](ZeroOptimizer& o, Unit unit, const Weight& w, auto inside) {
+            { const Use use = o.forward(unit); }
+            {
+              const Use use = o.backward(unit);
+              w.add(1);
+              inside();
+            }
+          };
+          for (int step = 1; step <= 20; ++step) {
+            pass(oa, ua, a, [&] {
+              pass(ob, ub, b, [] {});
+              ob.step();
+            });
+            pass(ob, ub, b, [] {});
+            oa.step();
+            ob.step();
+          }
+          EXPECT_FLOAT_EQ(read(oa, "a", Tensor::kParams, 7)[6], 7.0f - 10.0f);
+          EXPECT_FLOAT_EQ(read(ob, "b", Tensor::kParams, 5)[4], 5.0f - 20.0f);
+        });
+      }
+    }
+  }
+}
+
+// What the file may not say cannot be said later either.
+TEST(Optimizer, ParamGroupsHaveTheRangesOfTheFile) {
+  World world = World::from_environment();
+  ZeroOptimizer o(config(1), world);
+  const ParamGroup good{.lr = 0, .beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0};
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double inf = std::numeric_limits<double>::infinity();
+  int checked = 0;
+  const auto refused = [&](double ParamGroup::*field, const char* name, double value) {
+    ParamGroup bad = good;
+    bad.*field = value;
+    const auto check = [&](auto call) {
+      try {
+        call();
+        ADD_FAILURE() << name << " " << value << " accepted";
+      } catch (const ConfigError& error) {
+        EXPECT_THAT(error.what(), HasSubstr(name));
+        EXPECT_THAT(error.what(), HasSubstr("param group"));
+        ++checked;
+      }
+    };
+    check([&] { o.add_group(bad); });
+    check([&] { o.set_group(0, bad); });
+  };
+  for (const double value : {-1e-3, nan, inf}) {
+    refused(&ParamGroup::lr, "lr", value);
+    refused(&ParamGroup::eps, "eps", value);
+    refused(&ParamGroup::weight_decay, "weight_decay", value);
+  }
+  for (const double value : {-0.1, 1.0, nan}) {
+    refused(&ParamGroup::beta1, "beta1", value);
+    refused(&ParamGroup::beta2, "beta2", value);
+  }
+  EXPECT_EQ(checked, 30);
+  EXPECT_EQ(o.groups().size(), 1u);
+  EXPECT_EQ(o.add_group(good), 1);
+  o.set_group(0, good);
+  EXPECT_EQ(o.groups()[0], good);
+}
+
+TEST(Optimizer, FreezingIsBetweenSteps) {
+  run_ranks(2, [&](World& world) {
+    ZeroOptimizer o(config(2), world);
+    Weight w({1, 2, 3});
+    const Unit unit = o.add_unit("u", {w.spec("w")});
+    o.prepare();
+    { const Use use = o.forward(unit); }
+    o.set_requires_grad("w", false);  // no gradient is under way yet
+    o.set_requires_grad("w", true);
+    {
+      const Use use = o.backward(unit);
+      w.add(1);
+      EXPECT_THROW(o.set_requires_grad("w", false), UsageError);
+    }
+    EXPECT_THROW(o.set_requires_grad("w", false), UsageError);
+    EXPECT_TRUE(o.step().applied);
+    EXPECT_THAT(read(o, "w", Tensor::kParams, 3), ElementsAre(0.5f, 1.5f, 2.5f));
+    o.set_requires_grad("w", false);
+  });
+}
+
+TEST(Optimizer, AnExceptionInAForwardPassEndsItAndTrainingGoesOn) {
+  for (const int stage : {0, 1, 2, 3}) {
+    run_ranks(2, [&](World& world) {
+      ZeroOptimizer o(config(stage), world);
+      Weight w({1, 2, 3});
+      const Unit unit = o.add_unit("u", {w.spec("w")});
+      o.prepare();
+      const auto bad_sample = [&] {
+        const Use use = o.forward(unit);
+        throw std::runtime_error("bad sample");
+      };
+      EXPECT_THROW(bad_sample(), std::runtime_error);
+      EXPECT_EQ(w.data == nullptr, stage == 3);
+      { const Use use = o.forward(unit); }
+      {
+        const Use use = o.backward(unit);
+        w.add(1);
+      }
+      EXPECT_TRUE(o.step().applied);
+      EXPECT_THAT(read(o, "w", Tensor::kParams, 3), ElementsAre(0.5f, 1.5f, 2.5f));
+    });
+  }
+}
+
+TEST(Optimizer, AnExceptionInABackwardPassIsToldByEveryLaterCall) {
+  for (const int stage : {0, 1, 2, 3}) {
+    run_ranks(2, [&](World& world) {
+      ZeroOptimizer o(config(stage), world);
+      Weight w({1, 2, 3});
+      const Unit unit = o.add_unit("layer7", {w.spec("w")});
+      o.prepare();
+      const auto fails = [&] {
+        const Use use = o.backward(unit);
+        throw std::runtime_error("out of memory");
+      };
+      EXPECT_THROW(fails(), std::runtime_error);
+      const auto told = [&](auto call) {
+        try {
+          call();
+          ADD_FAILURE() << "accepted";
+        } catch (const UsageError& error) {
+          EXPECT_THAT(error.what(), HasSubstr("backward pass over unit layer7"));
+        }
+      };
+      told([&] { o.step(); });
+      told([&] { o.begin_forward(unit); });
+      told([&] { o.begin_backward(unit); });
+      // What it has can still be saved.
+      EXPECT_THAT(read(o, "w", Tensor::kMasterWeights, 3), ElementsAre(1, 2, 3));
+    });
   }
 }
 

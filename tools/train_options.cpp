@@ -51,6 +51,10 @@ void apply_dtype(zero::Config& config, zero::DType dtype) {
   if (bf16) config.set("bf16.enabled", "true");
 }
 
+bool sets_precision(const std::string& assignment) {
+  return assignment.starts_with("fp16") || assignment.starts_with("bf16");
+}
+
 zero::DType dtype_of(const zero::Config& config) {
   if (config.fp16_enabled.value_or(false)) return zero::DType::kFloat16;
   if (config.bf16_enabled.value_or(false)) return zero::DType::kBFloat16;
@@ -69,7 +73,12 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   app.add_option("--ranks", o.ranks, "data-parallel ranks")->check(CLI::Range(1, 4096));
   app.add_option("--steps", o.steps, "optimizer steps; 0 only evaluates")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
-  app.add_option("--seed", o.seed, "of the first weights and of the order of the data");
+  app.add_option("--seed", o.seed, "of the first weights and of the order of the data")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return text.starts_with('-') ? "must not be negative: " + text : std::string();
+          },
+          "UINT64"));
   app.add_option("--layers", o.shape.layers, "transformer blocks")->check(kPositive);
   app.add_option("--width", o.shape.width, "size of a position's vector")->check(kPositive);
   app.add_option("--heads", o.shape.heads, "attention heads; must divide the width")
@@ -108,7 +117,14 @@ Setup resolve(const Options& options) {
                                           : zero::Config::load(options.config_path),
               options.shape, zero::DType::kFloat32};
   zero::Config& config = setup.config;
-  for (const std::string& assignment : options.sets) apply_set(config, assignment);
+  for (const std::string& assignment : options.sets) {
+    apply_set(config, assignment);
+    if (!options.dtype || !sets_precision(assignment)) continue;
+    if (const zero::DType set = dtype_of(config);
+        set != zero::DType::kFloat32 && zero::dtype_name(set) != *options.dtype) {
+      throw zero::ConfigError("--set " + assignment + " contradicts --dtype " + *options.dtype);
+    }
+  }
   if (options.stage) config.set("zero_optimization.stage", std::to_string(*options.stage));
   if (options.dtype) apply_dtype(config, zero::dtype_from_name(*options.dtype).value());
   if (options.micro_batch) {

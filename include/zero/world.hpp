@@ -1,4 +1,5 @@
-// A rank's place in the data-parallel group: rank, world size, device, communicator.
+// A rank's place in the data-parallel group: rank, world size, device, communicator. Several
+// optimizers of one world may be used side by side.
 //
 // The embedded default is ranks as threads of one process: nothing to install, nothing to start.
 //
@@ -17,11 +18,16 @@
 
 namespace zero {
 
+namespace detail {
+class CommStream;
+}
+
 class World {
  public:
   World(std::unique_ptr<Device> device, std::unique_ptr<Communicator> communicator);
-  World(World&&) noexcept = default;
-  World& operator=(World&&) noexcept = default;
+  ~World();
+  World(World&&) noexcept;
+  World& operator=(World&&) = delete;
 
   // A single process: rank 0 of 1 on the host.
   static World from_environment();
@@ -34,9 +40,11 @@ class World {
   Ledger& ledger() const { return *ledger_; }
 
  private:
+  friend class ZeroOptimizer;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<detail::CommStream> comm_stream_;  // its work is done before the others go
 };
 
 struct RunOptions {

@@ -68,7 +68,8 @@ class [[nodiscard]] Use {
  public:
   Use(Use&& other) noexcept;
   Use& operator=(Use&&) = delete;
-  // Left by an exception of the pass, it sends nothing: the gradient is not whole.
+  // Left by an exception in a forward pass, it ends as usual. In a backward pass the gradient is
+  // not whole: nothing is sent, and later passes and steps throw UsageError.
   ~Use();
   // Says that this backward pass gave no gradient to a parameter of the unit. A parameter without
   // any gradient on any rank in a whole step is left alone: no decay, no moments, no step count.
@@ -98,6 +99,7 @@ class ZeroOptimizer {
   // --- Before prepare() ---
 
   // Hyper-parameters of group 0 come from the configuration. Returns the index of a further group.
+  // Values out of range: ConfigError, as in the file.
   int add_group(const ParamGroup& group);
 
   // Registers parameters used together. Order of registration is order of use in forward. `shared`
@@ -136,7 +138,7 @@ class ZeroOptimizer {
 
   const std::vector<ParamGroup>& groups() const;
   void set_group(int index, const ParamGroup& group);  // also before prepare()
-  // Freezes or unfreezes. A parameter registered frozen has no optimizer state and stays so:
+  // Freezes or unfreezes, from the end of a step until the next one's first backward pass. A parameter registered frozen has no optimizer state and stays so:
   // ConfigError.
   void set_requires_grad(std::string_view param, bool requires_grad);
 

@@ -39,6 +39,15 @@ echo '{"fp16": {"enabled": true}, "optimizer": {"type": "AdamW"}, "gradient_clip
 refused 2 'bf16' "${tiny[@]}" --config half.json --set bf16.enabled=true
 "$train" "${tiny[@]}" --config half.json --dtype bf16 --steps 1 > said || fail "--dtype over the file"
 "$train" "${tiny[@]}" --config half.json --dtype fp32 --steps 1 > said || fail "--dtype over the file"
+refused 2 'contradicts --dtype bf16' "${tiny[@]}" --set fp16.enabled=true --dtype bf16
+refused 2 'contradicts --dtype fp32' "${tiny[@]}" --set bf16.enabled=true --dtype fp32
+"$train" "${tiny[@]}" --set fp16.enabled=true --dtype fp16 --steps 1 > said || fail "--dtype as --set"
+
+refused 2 'must not be negative: -5' "${tiny[@]}" --seed -5
+
+# No step at all: the loss of the first weights, which for bytes is about ln 256.
+"$train" "${tiny[@]}" --steps 0 > said || fail "--steps 0"
+grep -q 'held-out loss 5\.[45].* after 0 steps' said || fail "--steps 0 said: $(cat said)"
 
 # A learning rate that blows up ends with the step named.
 refused 1 'diverged' "${tiny[@]}" --set optimizer.params.lr=1e30 --steps 20

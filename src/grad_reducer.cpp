@@ -25,8 +25,8 @@ void GradReducer::prepare() {
 // An empty home: the gradients are out of the model's reach.
 void GradReducer::set_pointers(const Bucket& bucket, const Buffer& home) {
   for (const Segment& segment : bucket.segments) {
-    rt_.params[static_cast<std::size_t>(segment.param)].spec.grad.set(
-        home ? home.at(segment.offset) : nullptr);
+    rt_.params[static_cast<std::size_t>(segment.param)].spec.grad.set(home ? home.at(segment.offset)
+                                                                           : nullptr);
   }
 }
 

@@ -125,8 +125,8 @@ void Registration::check_group(int index, const ParamGroup& group) {
   const auto check = [&](const char* name, double value, const char* path) {
     const detail::SchemaRow& row = detail::config_schema()[detail::row_index(path)];
     if (row.range.contains(value)) return;
-    throw ConfigError(concat("param group ", index, ": ", name, " is ", value, "; valid: ",
-                             detail::valid_values(row)));
+    throw ConfigError(concat("param group ", index, ": ", name, " is ", value,
+                             "; valid: ", detail::valid_values(row)));
   };
   check("lr", group.lr, "optimizer.params.lr");
   check("beta1", group.beta1, "optimizer.params.betas");

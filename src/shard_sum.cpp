@@ -35,7 +35,8 @@ void ShardSum::reduce(const Bucket& bucket, const Buffer& gradients, kernels::Vi
   // Addition commutes, so earlier + later has the same bits in either place.
   const int carries = std::countr_one(static_cast<unsigned>(micro_step));
   for (int level = 0; level < carries; ++level) {
-    kernels::add(whole(incoming), whole(partial[static_cast<std::size_t>(level)]), rt_.comm_stream());
+    kernels::add(whole(incoming), whole(partial[static_cast<std::size_t>(level)]),
+                 rt_.comm_stream());
   }
   if (micro_step + 1 == rt_.accumulation_steps()) {
     kernels::cast(home, whole(incoming), rt_.slots(), rt_.comm_stream());

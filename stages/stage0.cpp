@@ -42,7 +42,8 @@ class Stage0 final : public Stage {
       share(bucket, tag);
     } else {
       const Reduction all{rt_.slots(), false, rt_.reproducible()};
-      rt_.comm.all_reduce(home.data(), home.dtype(), bucket.shard_elems, all, tag, rt_.comm_stream());
+      rt_.comm.all_reduce(home.data(), home.dtype(), bucket.shard_elems, all, tag,
+                          rt_.comm_stream());
     }
   }
 

@@ -138,8 +138,8 @@ class ZeroOptimizer {
 
   const std::vector<ParamGroup>& groups() const;
   void set_group(int index, const ParamGroup& group);  // also before prepare()
-  // Freezes or unfreezes, from the end of a step until the next one's first backward pass. A parameter registered frozen has no optimizer state and stays so:
-  // ConfigError.
+  // Freezes or unfreezes, from the end of a step until the next one's first backward pass. A
+  // parameter registered frozen has no optimizer state and stays so: ConfigError.
   void set_requires_grad(std::string_view param, bool requires_grad);
 
   // --- Looking in ---

@@ -1,8 +1,12 @@
 #include "src/config_number.hpp"
 
+#include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <string>
+
+#include "src/config_text.hpp"
 
 namespace zero::detail {
 namespace {
@@ -93,6 +97,45 @@ std::optional<double> parse_double(std::string_view text) {
   }
   if (result.ec != std::errc()) return std::nullopt;
   return value;
+}
+
+std::optional<std::int64_t> parse_size(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double bytes;
+  };
+  static constexpr double kKi = 1024;
+  static constexpr std::array<Unit, 12> kUnits = {{{"", 1},
+                                                   {"b", 1},
+                                                   {"kb", 1e3},
+                                                   {"mb", 1e6},
+                                                   {"gb", 1e9},
+                                                   {"tb", 1e12},
+                                                   {"pb", 1e15},
+                                                   {"kib", kKi},
+                                                   {"mib", kKi * kKi},
+                                                   {"gib", kKi * kKi * kKi},
+                                                   {"tib", kKi * kKi * kKi * kKi},
+                                                   {"pib", kKi * kKi * kKi * kKi * kKi}}};
+  const std::size_t end = text.find_first_not_of("0123456789.eE+-");
+  std::string_view number = text.substr(0, end);
+  std::string_view unit = end == text.npos ? std::string_view() : text.substr(end);
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  if (!is_json_number(number)) return std::nullopt;
+  const std::string wanted = lowercase(unit);
+  for (const Unit& known : kUnits) {
+    if (known.name != wanted) continue;
+    if (known.bytes == 1) {
+      const WholeNumber whole = parse_whole(number);
+      if (whole.verdict != Whole::kYes) return std::nullopt;
+      return whole.value;
+    }
+    const auto value = parse_double(number);
+    const double bytes = value.has_value() ? std::floor(*value * known.bytes) : -1;
+    if (!(bytes >= 0 && bytes < 0x1p63)) return std::nullopt;
+    return static_cast<std::int64_t>(bytes);
+  }
+  return std::nullopt;
 }
 
 }  // namespace zero::detail

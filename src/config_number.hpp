@@ -24,4 +24,7 @@ WholeNumber parse_whole(std::string_view text);
 // Nearest double; empty if beyond the largest. REQUIRES: is_json_number(text).
 std::optional<double> parse_double(std::string_view text);
 
+// A size in bytes with an optional unit, rounded down; empty if it is none or beyond 2^63 - 1.
+std::optional<std::int64_t> parse_size(std::string_view text);
+
 }  // namespace zero::detail

@@ -121,6 +121,16 @@ class Reader {
         if (!row.range.contains(*number)) return refuse(row, node, path, "is out of range");
         return value;
       }
+      case ValueType::kBytes: {
+        const bool is_size =
+            node.kind == JsonNode::Kind::kString || node.kind == JsonNode::Kind::kNumber;
+        const auto bytes = is_size ? parse_size(node.text) : std::nullopt;
+        if (!bytes.has_value()) return refuse(row, node, path, "is no size in bytes");
+        if (!row.range.contains(static_cast<double>(*bytes))) {
+          return refuse(row, node, path, "is out of range");
+        }
+        return *bytes;
+      }
       case ValueType::kWord:
         return convert_word(row, node, path);
       case ValueType::kPair:

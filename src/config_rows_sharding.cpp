@@ -129,6 +129,31 @@ void add_runtime_rows(std::vector<SchemaRow>& rows) {
                            "error.",
                   .default_text = "the world's own, 300",
                   .set = [](Config& c, const Value& v) { c.runtime.timeout_s = number(v); }});
+  rows.push_back(
+      {.path = "runtime.memory_budget",
+       .type = Type::kBytes,
+       .range = kPositive,
+       .nullable = true,
+       .effect = Effect::kSpeedOrMemory,
+       .about = "Most that a rank may hold, with what is reserved; beyond it prepare() refuses.",
+       .default_text = "no limit",
+       .set = [](Config& c, const Value& v) { c.runtime.memory_budget = integer(v); }});
+  rows.push_back(
+      {.path = "runtime.reserved",
+       .type = Type::kBytes,
+       .default_value = std::int64_t{0},
+       .range = kNotNegative,
+       .effect = Effect::kSpeedOrMemory,
+       .about = "Part of the budget that others need: activations, the model's own buffers.",
+       .set = [](Config& c, const Value& v) { c.runtime.reserved = integer(v); }});
+  rows.push_back(
+      {.path = "runtime.choose_stage",
+       .type = Type::kBoolean,
+       .default_value = false,
+       .effect = Effect::kSpeedOrMemory,
+       .about = "Within the budget: the stage with the least traffic, then the largest buckets, "
+                "then the largest prefetch.",
+       .set = [](Config& c, const Value& v) { c.runtime.choose_stage = boolean(v); }});
 }
 
 }  // namespace

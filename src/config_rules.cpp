@@ -63,7 +63,7 @@ void note_idle_keys(Reading& reading, const Config& config) {
     const SchemaRow& row = rows[i];
     const std::optional<Setting>& setting = reading.settings[i];
     if (!setting.has_value() || setting->state != Setting::State::kGiven) continue;
-    if (row.from_stage > config.zero.stage) {
+    if (row.from_stage > config.zero.stage && !config.runtime.choose_stage) {
       reading.warnings.push_back(concat(setting->path, ": no effect at stage ", config.zero.stage,
                                         ": it belongs to stage ", row.from_stage));
     }
@@ -71,6 +71,19 @@ void note_idle_keys(Reading& reading, const Config& config) {
       reading.warnings.push_back(
           concat(setting->path, " ", value_text(setting->value), ": ", row.note));
     }
+  }
+}
+
+void check_budget(Reading& reading, const Config& config) {
+  if (!config.runtime.choose_stage) return;
+  if (!config.runtime.memory_budget) {
+    const Setting& choose = *reading.find("runtime.choose_stage");
+    reading.problems.add(choose.place, choose.path,
+                         "needs a budget to choose by: give runtime.memory_budget, e.g. \"24GiB\"");
+  }
+  if (const Setting* stage = reading.find("zero_optimization.stage")) {
+    reading.warnings.push_back(
+        concat(stage->path, ": no effect: runtime.choose_stage chooses the stage"));
   }
 }
 
@@ -90,9 +103,6 @@ void check_required(Reading& reading) {
 }  // namespace
 
 void check_rules(Reading& reading, Config& config) {
-  if (reading.find("zero_optimization.overlap_comm") == nullptr) {
-    config.zero.overlap_comm = config.zero.stage == 3;
-  }
   if (const Setting* clipping = reading.find("gradient_clipping"); clipping == nullptr) {
     reading.warnings.push_back(
         concat("gradient_clipping: not given: gradients are clipped to a norm of ",
@@ -102,6 +112,7 @@ void check_rules(Reading& reading, Config& config) {
   check_precision(reading, config);
   check_optimizer(reading, config);
   check_loss_scale(reading, config);
+  check_budget(reading, config);
   note_idle_keys(reading, config);
 }
 

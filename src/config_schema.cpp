@@ -96,6 +96,9 @@ std::string valid_values(const SchemaRow& row) {
       return "a whole number" + range_text(row.range);
     case ValueType::kNumber:
       return "a number" + range_text(row.range);
+    case ValueType::kBytes:
+      return "bytes" + range_text(row.range) + ": a whole number, or a text such as \"24GiB\", " +
+             "\"1.5 GB\"";
     case ValueType::kWord:
       return "one of " + joined(row.words);
     case ValueType::kPair:

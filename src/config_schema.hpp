@@ -21,6 +21,7 @@ enum class ValueType : std::uint8_t {
   kBoolean,   // bool
   kInteger,   // std::int64_t; may be spelt 5e8, 5e8 as a string, or 5.0
   kNumber,    // double
+  kBytes,     // std::int64_t; a whole number of bytes, or a text with a unit
   kWord,      // std::string, one of `words` whatever the case; the value has the case of the table
   kPair,      // std::vector<double> of two numbers
   kNotBuilt,  // DeepSpeed knows the key, this version does not: refused

@@ -178,7 +178,7 @@ void GradReducer::put_in_flight(const Bucket& bucket) {
   set_pointers(bucket, policy_.grad_home(bucket) == GradHome::kResident
                            ? memory(bucket.index).grads_full
                            : passing);
-  drain(rt_.config.zero.overlap_comm ? kMaxInFlight : 0);
+  drain(rt_.config.zero.overlaps() ? kMaxInFlight : 0);
 }
 
 void GradReducer::drain(std::size_t limit) {

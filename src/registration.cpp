@@ -150,7 +150,8 @@ void Registration::check_all() const {
                                "comes and goes; register the address of the model's pointer "
                                "(.data = &model.w), or use stage 0, 1 or 2"));
     }
-    if (rt_.rank() == 0 && param.numel > 0 && !spec.init && spec.data.get() == nullptr) {
+    if (rt_.device.has_memory() && rt_.rank() == 0 && param.numel > 0 && !spec.init &&
+        spec.data.get() == nullptr) {
       throw ConfigError(concat("parameter ", spec.name,
                                " has no start values: *data is null and there is no init"));
     }
@@ -177,9 +178,29 @@ void Registration::make_layout() {
   rt_.memory.resize(rt_.layout.buckets().size());
 }
 
+ModelShape Registration::shape() const {
+  ModelShape model;
+  model.groups = static_cast<int>(rt_.groups.size());
+  for (std::size_t u = 0; u < rt_.units.size(); ++u) {
+    UnitShape unit{rt_.units[u].name, {}, {}};
+    for (const int index : rt_.units[u].params) {
+      const ParamState& param = rt_.params[static_cast<std::size_t>(index)];
+      if (param.units.front() != static_cast<int>(u)) {
+        unit.shared.push_back(param.spec.name);
+        continue;
+      }
+      unit.params.push_back({param.spec.name, param.spec.shape, param.dtype, param.spec.group,
+                             param.has_state,
+                             param.spec.data.is_fixed() || param.spec.grad.is_fixed()});
+    }
+    model.units.push_back(std::move(unit));
+  }
+  return model;
+}
+
 std::string Registration::summary() const {
   const Config& config = rt_.config;
-  std::string all = concat(config.zero.stage, ' ', config.zero.overlap_comm, ' ',
+  std::string all = concat(config.zero.stage, ' ', config.zero.overlaps(), ' ',
                            config.zero.prefetch_bucket_size, ' ', config.gradient_clipping, ' ',
                            rt_.accumulation_steps(), ' ', config.runtime.reproducible, '\n');
   // What would let the ranks drift apart without a word: nothing else compares it.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/runtime.hpp"
+#include "zero/model_shape.hpp"
 
 namespace zero {
 
@@ -24,6 +25,9 @@ class Registration {
   void check_all() const;
   // Cuts buckets. After check_all().
   void make_layout();
+
+  // What was registered, for the planner.
+  ModelShape shape() const;
 
   // What must be the same on all ranks, in one line with a hash. After make_layout().
   std::string summary() const;

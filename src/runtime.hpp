@@ -93,11 +93,11 @@ struct Runtime {
     return Buffer(device, ledger, category, elems, dtype, owner);
   }
   // Where this optimizer's collectives run.
-  Stream& comm_stream() const { return config.zero.overlap_comm ? beside_it.get() : compute; }
+  Stream& comm_stream() const { return config.zero.overlaps() ? beside_it.get() : compute; }
   // Work on the communication stream from now on comes after the model's work so far, and the
   // reverse. Before any collective: it also comes after those of the world's other optimizers.
   void comm_after_compute() {
-    if (config.zero.overlap_comm) {
+    if (config.zero.overlaps()) {
       comm_stream().wait(compute.record());
     } else {
       compute.wait(beside_it.done());

@@ -1,9 +1,9 @@
 #include "src/vote.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "zero/error.hpp"
 
@@ -104,12 +104,15 @@ Verdict Vote::hold(const std::string& note) {
   write(message);
   const std::size_t bytes = message.size() * sizeof(std::uint64_t);
   std::byte* const mine = messages_.data() + static_cast<std::size_t>(rt_.rank()) * bytes;
-  std::memcpy(mine, message.data(), bytes);
+  kernels::copy(mine, message.data(), static_cast<std::int64_t>(bytes), rt_.compute);
   rt_.comm_after_compute();
   rt_.comm.all_gather(mine, messages_.data(), static_cast<std::int64_t>(2 * message.size()),
                       DType::kFloat32, {Purpose::kControl, "the step's vote", note},
                       rt_.comm_stream());
   rt_.compute_after_comm();
+  std::vector<std::uint64_t> all(message.size() * static_cast<std::size_t>(rt_.world_size()));
+  kernels::copy(all.data(), messages_.data(), static_cast<std::int64_t>(bytes) * rt_.world_size(),
+                rt_.compute);
   rt_.compute.synchronize();
 
   Verdict verdict;
@@ -117,7 +120,8 @@ Verdict Vote::hold(const std::string& note) {
   for (ParamState& param : rt_.params) param.has_gradient = false;
   std::vector<std::uint64_t> first = message;
   for (int rank = 0; rank < rt_.world_size(); ++rank) {
-    std::memcpy(message.data(), messages_.data() + static_cast<std::size_t>(rank) * bytes, bytes);
+    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(message.size()) * rank, message.size(),
+                message.begin());
     if (rank == 0) first = message;
     compare_settings(first.data(), message.data(), rank);
     kernels::GradStats stats;

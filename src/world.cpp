@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/communicator_meta.hpp"
 #include "src/communicator_stream.hpp"
 #include "src/local_group.hpp"
 #include "zero/error.hpp"
@@ -22,6 +23,14 @@ World::World(World&&) noexcept = default;
 World World::from_environment() {
   auto group = std::make_shared<detail::LocalGroup>(1, RunOptions{}.timeout);
   return {make_host_device(), detail::make_local_communicator(std::move(group), 0)};
+}
+
+World World::meta(int rank, int world_size) {
+  if (rank < 0 || rank >= world_size) {
+    throw UsageError(detail::concat("World::meta: rank ", rank, " of ", world_size,
+                                    "; ranks are 0 to world_size - 1"));
+  }
+  return {make_meta_device(), detail::make_meta_communicator(rank, world_size)};
 }
 
 void run_ranks(int world_size, const std::function<void(World&)>& body, const RunOptions& options) {

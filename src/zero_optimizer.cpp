@@ -29,7 +29,7 @@ class ZeroOptimizer::Impl {
 
   ~Impl() {
     // A rank that leaves on an error must not wait here for peers that will never come.
-    if (std::uncaught_exceptions() > uncaught_ && rt.config.zero.overlap_comm) {
+    if (std::uncaught_exceptions() > uncaught_ && rt.config.zero.overlaps()) {
       rt.comm.abort(concat("rank ", rt.rank(), " left its training loop on an error"));
     }
     rt.drain();  // nothing writes to the buffers any more
@@ -41,6 +41,7 @@ class ZeroOptimizer::Impl {
   }
 
   void prepare();
+  void keep_to_budget();
   void load_start_values(const Bucket& bucket);
   void begin(Unit unit, Pass pass);
   void end(Unit unit, Pass pass);
@@ -55,6 +56,18 @@ class ZeroOptimizer::Impl {
                               " units are registered"));
     }
     return rt.units[static_cast<std::size_t>(unit.index)];
+  }
+  std::string over_budget(const Plan& plan) const {
+    const RuntimeSettings& runtime = rt.config.runtime;
+    return concat("runtime.memory_budget is ", *runtime.memory_budget, " bytes a rank, ",
+                  runtime.reserved, " of them reserved, but stage ", plan.stage, " on ",
+                  plan.world_size, " ranks peaks at ", plan.peak_bytes(), " bytes:\n",
+                  plan.trained.table());
+  }
+  static std::string list(const std::vector<std::string>& reasons) {
+    std::string text;
+    for (const std::string& reason : reasons) text += concat("\n  ", reason);
+    return text;
   }
   // Throws what a closing guard could not, and refuses calls in the wrong order.
   void require(bool prepared, const char* call) {
@@ -105,6 +118,7 @@ class ZeroOptimizer::Impl {
 void ZeroOptimizer::Impl::prepare() {
   require(false, "prepare()");
   registry.check_all();
+  keep_to_budget();
   registry.make_layout();
   // Before anything is allocated: ranks that were set up differently learn it here, both sides
   // named.
@@ -123,6 +137,31 @@ void ZeroOptimizer::Impl::prepare() {
   vote = std::make_unique<Vote>(rt, *stage);
   vote->prepare();
   tensors = std::make_unique<TensorAccess>(rt, *stage);
+}
+
+// Every rank comes to the same end by itself: a plan depends on nothing of one rank alone.
+void ZeroOptimizer::Impl::keep_to_budget() {
+  const RuntimeSettings& runtime = rt.config.runtime;
+  if (!runtime.memory_budget) return;
+  const std::int64_t budget = *runtime.memory_budget;
+  const ModelShape shape = registry.shape();
+  if (!runtime.choose_stage) {
+    const Plan plan = PartitionManager::plan(shape, rt.config, rt.world_size());
+    if (plan.peak_bytes() <= budget - runtime.reserved) return;
+    const Fit fit =
+        PartitionManager::fit(shape, rt.config, rt.world_size(), budget, runtime.reserved);
+    throw ConfigError(concat(over_budget(plan), fit.fits ? "This would fit: " : "Nothing fits. ",
+                             fit.fits ? fit.json : "The smallest is ", fit.fits ? "" : fit.json,
+                             ", with a peak of ", fit.plan.peak_bytes(), " bytes"));
+  }
+  const Fit fit =
+      PartitionManager::fit(shape, rt.config, rt.world_size(), budget, runtime.reserved);
+  if (!fit.fits)
+    throw ConfigError(concat(over_budget(fit.plan), "Nothing fits", list(fit.reasons)));
+  log(concat("stage ", fit.config.zero.stage, " chosen: a peak of ", fit.plan.peak_bytes(),
+             " bytes a rank within ", budget, ", ", runtime.reserved, " of them reserved",
+             list(fit.reasons)));
+  rt.config = fit.config;
 }
 
 // Rank 0's values to all ranks, one bucket at a time, so that construction never holds more than
@@ -305,6 +344,19 @@ Unit ZeroOptimizer::add_unit(std::string name, std::vector<ParamSpec> params,
                              std::vector<std::string> shared) {
   impl_->require(false, "add_unit()");
   return {impl_->registry.add_unit(std::move(name), std::move(params), shared)};
+}
+
+ModelShape ZeroOptimizer::shape() const { return impl_->registry.shape(); }
+
+Plan ZeroOptimizer::plan(const PlanOptions& options) const {
+  const Config& config = impl_->rt.config;
+  const ModelShape model = shape();
+  const bool chosen = impl_->stage != nullptr || !config.runtime.choose_stage;
+  const Fit fit = chosen ? Fit()
+                         : PartitionManager::fit(model, config, world_size(),
+                                                 config.runtime.memory_budget.value_or(0),
+                                                 config.runtime.reserved);
+  return PartitionManager::plan(model, chosen ? config : fit.config, world_size(), options, rank());
 }
 
 void ZeroOptimizer::prepare() { impl_->prepare(); }

@@ -33,7 +33,7 @@ TEST(ConfigEdit, SetsValuesAsIfTheFileHadThem) {
   EXPECT_EQ(config.zero.stage, 2);
   config.set("zero_optimization.stage", "3");
   EXPECT_EQ(config.zero.stage, 3);
-  EXPECT_TRUE(config.zero.overlap_comm);  // follows the stage again
+  EXPECT_TRUE(config.zero.overlaps());  // follows the stage again
   config.set("optimizer.type", "SGD");    // a word that is no JSON
   EXPECT_EQ(config.optimizer.kind, OptimizerKind::kSgd);
   config.set("optimizer.type", "\"AdamW\"");

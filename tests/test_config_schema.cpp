@@ -25,6 +25,7 @@ struct Probe {
   double with_good = 0;
   std::vector<std::string> bad;  // out of range
   Getter get;                    // empty: the key only reports
+  std::string beside = "{}";     // what the good value needs in the file
 };
 
 constexpr double kNone = -7;  // an optional that is empty
@@ -179,7 +180,7 @@ const std::vector<Probe>& probes() {
        "true",
        1,
        {},
-       [](const Config& c) { return c.zero.overlap_comm; }},
+       [](const Config& c) { return c.zero.overlaps(); }},
       {"zero_optimization.reduce_scatter", 0, "false", 0, {}, {}},
       {"zero_optimization.contiguous_gradients", 0, "false", 0, {}, {}},
       {"zero_optimization.stage3_prefetch_bucket_size",
@@ -214,6 +215,25 @@ const std::vector<Probe>& probes() {
        0.5,
        {"0", "-1", "1e9"},
        [](const Config& c) { return given(c.runtime.timeout_s); }},
+      {"runtime.memory_budget",
+       kNone,
+       "\"24GiB\"",
+       24.0 * 1024 * 1024 * 1024,
+       {"0", "\"0 MB\""},
+       [](const Config& c) { return given(c.runtime.memory_budget); }},
+      {"runtime.reserved",
+       0,
+       "\"1.5 GB\"",
+       1.5e9,
+       {"-1", "\"-1 kB\""},
+       [](const Config& c) { return static_cast<double>(c.runtime.reserved); }},
+      {"runtime.choose_stage",
+       0,
+       "true",
+       1,
+       {},
+       [](const Config& c) { return c.runtime.choose_stage; },
+       R"({"runtime": {"memory_budget": 1}})"},
   };
   return kProbes;
 }
@@ -234,6 +254,9 @@ std::vector<std::string> wrong_types(ValueType type) {
       return {"true", "1.5", "1e30", "9223372036854775808", "\"x\"", "\"\"", "\" 3\"", "[3]", "{}"};
     case ValueType::kNumber:
       return {"true", "\"1\"", "[1]", "{}"};
+    case ValueType::kBytes:
+      return {"true",      "1.5",        "\"\"", "\"GiB\"", "\"1 parsec\"",
+              "\"1  GB\"", "\"1e30GB\"", "[1]",  "{}"};
     case ValueType::kWord:
       return {"1", "true", "[]", "{}", "\"\""};
     case ValueType::kPair:
@@ -313,11 +336,18 @@ TEST(ConfigSchema, DefaultsOfTheStructsAreThoseOfTheTable) {
   EXPECT_EQ(zero.param_persistence_threshold, config.zero.param_persistence_threshold);
   EXPECT_EQ(zero.model_persistence_threshold, config.zero.model_persistence_threshold);
   EXPECT_EQ(zero.overlap_comm, config.zero.overlap_comm);
+  const RuntimeSettings runtime;
+  EXPECT_EQ(runtime.reproducible, config.runtime.reproducible);
+  EXPECT_EQ(runtime.timeout_s, config.runtime.timeout_s);
+  EXPECT_EQ(runtime.memory_budget, config.runtime.memory_budget);
+  EXPECT_EQ(runtime.reserved, config.runtime.reserved);
+  EXPECT_EQ(runtime.choose_stage, config.runtime.choose_stage);
 }
 
 TEST(ConfigSchema, GoodValues) {
   for (const Probe& probe : probes()) {
-    const Config config = parse(nested(probe.path, probe.good));
+    Config config = parse(probe.beside);
+    config.merge(nested(probe.path, probe.good));
     if (probe.get) {
       EXPECT_EQ(probe.get(config), probe.with_good) << probe.path;
     }

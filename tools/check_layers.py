@@ -15,6 +15,7 @@ LAYERS = [
     (0, ["src/error*", "src/dtype*", "src/config*"]),
     (1, ["include/zero/device.hpp", "include/zero/ledger.hpp", "include/zero/buffer.hpp"]),
     (1, ["src/device*", "src/ledger*", "src/buffer*", "src/arena*"]),
+    (2, ["include/zero/model_shape.hpp", "src/model_shape*"]),
     (2, ["include/zero/param_spec.hpp", "include/zero/layout.hpp", "src/layout*", "kernels/*"]),
     (3, ["include/zero/communicator.hpp", "include/zero/traffic.hpp"]),
     (3, ["src/communicator*", "src/local_group*", "src/traffic*"]),

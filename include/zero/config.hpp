@@ -54,14 +54,27 @@ struct ZeroSettings {
   std::int64_t prefetch_bucket_size = 50'000'000;
   std::int64_t param_persistence_threshold = 100'000;
   std::int64_t model_persistence_threshold = INT64_MAX;
-  bool overlap_comm = false;  // default true at stage 3
+  std::optional<bool> overlap_comm;  // empty: at stage 3 only
+  bool overlaps() const { return overlap_comm.value_or(stage == 3); }
 };
 
 // "runtime": extensions of ours.
 struct RuntimeSettings {
   bool reproducible = false;
   std::optional<double> timeout_s;  // deadline of every wait, seconds; empty: the world's (300)
+  // Bytes that a rank may hold at its peak, `reserved` of them by others (activations). prepare()
+  // refuses to go beyond. Empty: no limit.
+  std::optional<std::int64_t> memory_budget;
+  std::int64_t reserved = 0;
+  bool choose_stage = false;  // prepare() chooses the stage that moves least within the budget
 };
+
+// A size in bytes as the configuration takes it: "24GiB", "1.5 GB", "800000", with decimal (kB, MB,
+// GB, TB, PB) or binary (KiB, MiB, GiB, TiB, PiB) units, rounded down to whole bytes. Throws
+// ConfigError.
+std::int64_t parse_bytes(std::string_view text);
+// For people, with four digits: "24.00 GiB", "999 B". Exact figures are printed as numbers.
+std::string format_bytes(std::int64_t bytes);
 
 class Config {
  public:

@@ -80,6 +80,8 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   virtual DeviceKind kind() const = 0;
+  // False on the meta device: addresses may be compared and cut, never read or written.
+  bool has_memory() const { return kind() != DeviceKind::kMeta; }
   // The order in which the user's own forward and backward code runs.
   virtual Stream& caller_stream() = 0;
   // A stream of its own, for communication beside compute. `name` shows in debuggers.
@@ -98,5 +100,10 @@ class Device {
 // The host: memory from an arena of huge pages that grows in the first step and is then re-used, so
 // that a step in steady state causes no page fault.
 std::unique_ptr<Device> make_host_device();
+
+// A device without memory and arithmetic: the same calls hand out distinct addresses that nothing
+// stands behind, and drop all work. Running the library on it foretells what a real run will hold.
+// Addresses are never handed out twice, so that misuse faults instead of hitting something.
+std::unique_ptr<Device> make_meta_device();
 
 }  // namespace zero

@@ -32,6 +32,10 @@ class World {
   // A single process: rank 0 of 1 on the host.
   static World from_environment();
 
+  // One rank of a world of any size on the meta device, for dry runs: collectives return at once.
+  // Throws UsageError unless 0 <= rank < world_size.
+  static World meta(int rank, int world_size);
+
   int rank() const { return communicator_->rank(); }
   int world_size() const { return communicator_->world_size(); }
   Device& device() const { return *device_; }

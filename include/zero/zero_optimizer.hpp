@@ -26,6 +26,7 @@
 #include "zero/config.hpp"
 #include "zero/ledger.hpp"
 #include "zero/param_spec.hpp"
+#include "zero/partition_manager.hpp"
 #include "zero/traffic.hpp"
 #include "zero/world.hpp"
 
@@ -107,8 +108,17 @@ class ZeroOptimizer {
   Unit add_unit(std::string name, std::vector<ParamSpec> params,
                 std::vector<std::string> shared = {});
 
-  // Checks everything, allocates, takes rank 0's values, and points the model at its memory. From
-  // here on memory does not grow. Collective. Throws ConfigError before anything is allocated.
+  // What was registered so far. Also after prepare().
+  ModelShape shape() const;
+  // What every rank will hold and move, in every category to the byte, if each unit is used in the
+  // order of registration in forward and in the reverse in backward. Allocates nothing and does not
+  // communicate. Also after prepare(). With runtime.choose_stage: of the stage that is chosen.
+  // Throws ConfigError for what prepare() would refuse.
+  Plan plan(const PlanOptions& options = {}) const;
+
+  // Checks everything, keeps to runtime.memory_budget, allocates, takes rank 0's values, and points
+  // the model at its memory. From here on memory does not grow. Collective. Throws ConfigError
+  // before anything is allocated.
   void prepare();
 
   // --- Training ---

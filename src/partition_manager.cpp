@@ -1,7 +1,6 @@
 #include "zero/partition_manager.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "zero/error.hpp"
@@ -103,6 +102,40 @@ std::vector<Config> candidates(const Config& config, int stage, std::int64_t mod
   return all;
 }
 
+// What a stage comes to: its first candidate that fits, else the one with the smallest peak.
+struct BestOfStage {
+  bool fits = false;
+  Config config;
+  Plan plan;
+  std::string refusal;  // why the stage is not possible at all
+  std::int64_t traffic() const { return plan.traffic_per_step.model_bytes(); }
+};
+
+BestOfStage best_of_stage(const ModelShape& model, const Config& config, int stage, int world_size,
+                          std::int64_t limit_bytes) {
+  BestOfStage best;
+  bool first = true;
+  for (const Config& candidate : candidates(config, stage, model.elems())) {
+    Plan plan;
+    try {
+      plan = PartitionManager::plan(model, candidate, world_size);
+    } catch (const ConfigError& error) {
+      if (stage < 3) throw;  // what is wrong with the model is so at every stage
+      best.config = candidate;
+      best.refusal = error.what();
+      return best;
+    }
+    best.fits = plan.peak_bytes() <= limit_bytes;
+    if (best.fits || first || plan.peak_bytes() < best.plan.peak_bytes()) {
+      best.config = candidate;
+      best.plan = plan;
+    }
+    first = false;
+    if (best.fits) break;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::int64_t Plan::model_state_bytes() const {
@@ -145,48 +178,48 @@ Plan PartitionManager::plan(const ModelShape& model, const Config& config, int w
 
 Fit PartitionManager::fit(const ModelShape& model, const Config& config, int world_size,
                           std::int64_t budget_bytes, std::int64_t reserved_bytes) {
-  Fit best;
-  std::optional<std::int64_t> smallest;
-  // A higher stage never moves less: 2, 2, 2 and 3 model volumes, from stage 2 on per micro-step.
+  std::vector<BestOfStage> stages;
   for (const int stage : {0, 1, 2, 3}) {
-    std::optional<std::int64_t> least;
-    std::string refusal;
-    for (const Config& candidate : candidates(config, stage, model.elems())) {
-      Plan plan;
-      try {
-        plan = PartitionManager::plan(model, candidate, world_size);
-      } catch (const ConfigError& error) {
-        if (stage < 3) throw;  // what is wrong with the model is so at every stage
-        refusal = error.what();
-        break;
-      }
-      const std::int64_t peak = plan.peak_bytes();
-      least = std::min(least.value_or(peak), peak);
-      best.fits = peak <= budget_bytes - reserved_bytes;
-      if (best.fits || !smallest || peak < *smallest) {
-        smallest = peak;
-        best.config = candidate;
-        best.plan = plan;
-      }
-      if (!best.fits) continue;
-      const auto lowered = [&](const char* what, std::int64_t from, std::int64_t to) {
-        if (from != to) best.reasons.push_back(concat(what, " lowered from ", from, " to ", to));
-      };
-      lowered("reduce_bucket_size", config.zero.reduce_bucket_size,
-              candidate.zero.reduce_bucket_size);
-      lowered("stage3_prefetch_bucket_size", config.zero.prefetch_bucket_size,
-              candidate.zero.prefetch_bucket_size);
-      best.json = patch_for(best.config, config);
-      return best;
-    }
-    best.reasons.push_back(refusal.empty()
-                               ? concat("stage ", stage, " does not fit: at least ", *least,
-                                        " bytes a rank, with ", reserved_bytes, " reserved ",
-                                        *least + reserved_bytes - budget_bytes, " too many")
-                               : concat("stage 3 is not possible: ", refusal));
+    stages.push_back(
+        best_of_stage(model, config, stage, world_size, budget_bytes - reserved_bytes));
   }
-  best.json = patch_for(best.config, config);
-  return best;
+  // With nothing that fits, the smallest peak; otherwise the least traffic. The lower stage of two.
+  const auto better = [](const BestOfStage& a, const BestOfStage& b) {
+    if (a.refusal.empty() != b.refusal.empty()) return a.refusal.empty();
+    if (a.fits != b.fits) return a.fits;
+    return a.fits ? a.traffic() < b.traffic() : a.plan.peak_bytes() < b.plan.peak_bytes();
+  };
+  const BestOfStage& best = *std::min_element(stages.begin(), stages.end(), better);
+
+  Fit fit;
+  fit.fits = best.fits;
+  fit.config = best.config;
+  fit.json = patch_for(best.config, config);
+  fit.plan = best.plan;
+  for (const BestOfStage& other : stages) {
+    const int stage = other.config.zero.stage;
+    if (fit.fits && stage >= best.config.zero.stage) break;  // those below are what is asked about
+    if (!other.refusal.empty()) {
+      fit.reasons.push_back(concat("stage ", stage, " is not possible: ", other.refusal));
+    } else if (other.fits) {
+      fit.reasons.push_back(concat("stage ", stage, " fits too, but moves ", other.traffic(),
+                                   " bytes a step where this moves ", best.traffic()));
+    } else {
+      fit.reasons.push_back(
+          concat("stage ", stage, " does not fit: at least ", other.plan.peak_bytes(),
+                 " bytes a rank, with ", reserved_bytes, " reserved ",
+                 other.plan.peak_bytes() + reserved_bytes - budget_bytes, " too many"));
+    }
+  }
+  if (!fit.fits) return fit;
+  const auto lowered = [&](const char* what, std::int64_t from, std::int64_t to) {
+    if (from != to) fit.reasons.push_back(concat(what, " lowered from ", from, " to ", to));
+  };
+  lowered("reduce_bucket_size", config.zero.reduce_bucket_size,
+          best.config.zero.reduce_bucket_size);
+  lowered("stage3_prefetch_bucket_size", config.zero.prefetch_bucket_size,
+          best.config.zero.prefetch_bucket_size);
+  return fit;
 }
 
 }  // namespace zero

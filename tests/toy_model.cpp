@@ -129,6 +129,12 @@ bool same_bits(const std::map<std::string, std::vector<float>>& a,
 
 }  // namespace
 
+void check_plan(const char* when, const Ledger& planned, const Ledger& measured) {
+  if (planned == measured) return;
+  throw Error(detail::concat("the bytes after ", when, " are not as planned:\n", planned.table(),
+                             measured.table()));
+}
+
 double toy_start(const std::string& param, std::int64_t index) {
   return small(name_hash(param) * 31 + static_cast<std::uint64_t>(index));
 }
@@ -187,7 +193,9 @@ ToyResult run_toy(const ToySetup& setup) {
           group.weight_decay = 0;
           optimizer.add_group(group);
           ToyModel model(setup, optimizer);
+          const Plan plan = optimizer.plan({.steps = setup.steps});
           optimizer.prepare();
+          check_plan("prepare()", plan.prepared, optimizer.ledger());
           for (int step = 0; step < setup.steps; ++step) {
             optimizer.reset_traffic();
             for (int micro = 0; micro < setup.accumulation; ++micro) {
@@ -199,6 +207,13 @@ ToyResult run_toy(const ToySetup& setup) {
           const auto rank = static_cast<std::size_t>(world.rank());
           result.traffic[rank] = optimizer.traffic();
           result.ledgers[rank] = optimizer.ledger();
+          check_plan("training", plan.trained, optimizer.ledger());
+          if (setup.steps > 0 && plan.traffic_per_step != optimizer.traffic()) {
+            throw Error("the step's traffic is not as planned");
+          }
+          if (plan.padded_elems != optimizer.padded_elems() || plan.stage != optimizer.stage()) {
+            throw Error("the layout is not as planned");
+          }
           own.model_elems = optimizer.model_elems();
           own.padded_elems = optimizer.padded_elems();
           for (const ZeroOptimizer::ParamInfo& info : optimizer.params()) {

@@ -47,9 +47,13 @@ struct ToyResult {
 };
 
 Config toy_config(const ToySetup& setup);
+// Checks on the way that every rank holds and moves what was planned, in every category to the byte.
 ToyResult run_toy(const ToySetup& setup);
 // The same training in double precision in one process, by the formulas.
 ToyResult reference_toy(const ToySetup& setup);
+
+// Throws unless every figure of both is the same.
+void check_plan(const char* when, const Ledger& planned, const Ledger& measured);
 
 // The gradient that slot `slot` of step `step` adds to element `index`, before loss scale.
 double toy_gradient(int step, int slot, const std::string& param, std::int64_t index, double value);

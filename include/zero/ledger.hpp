@@ -31,6 +31,7 @@ class Ledger {
   struct Account {
     std::int64_t current_bytes = 0;
     std::int64_t peak_bytes = 0;
+    friend bool operator==(const Account&, const Account&) = default;
   };
 
   void charge(Category category, std::int64_t bytes);
@@ -47,6 +48,8 @@ class Ledger {
 
   // A table for people: category x current, peak.
   std::string table() const;
+
+  friend bool operator==(const Ledger&, const Ledger&) = default;
 
  private:
   std::array<Account, kCategoryCount> accounts_{};

@@ -45,7 +45,7 @@ struct Fit {
   Config config;     // with stage and sizes set in its fields; the smallest peak if nothing fits
   std::string json;  // the same as a patch for the file: {"zero_optimization": {...}}
   Plan plan;         // of config
-  std::vector<std::string> reasons;  // why not the stages below, and which sizes were lowered
+  std::vector<std::string> reasons;  // why not the stages below, which sizes were lowered
 };
 
 class PartitionManager {
@@ -56,7 +56,7 @@ class PartitionManager {
   static Plan plan(const ModelShape& model, const Config& config, int world_size,
                    const PlanOptions& options = {}, int rank = 0);
 
-  // The stage with the least traffic whose peak, with `reserved_bytes` for what the runtime does
+  // The stage that receives least (of equals the lowest) whose peak, with `reserved_bytes` for what the runtime does
   // not own, is within `budget_bytes`; then the largest buckets, then the largest prefetch window
   // that fit. Sizes are tried from the configured ones (or the whole model, if that is less)
   // downwards by halves: buckets to kSizeFloorElems, prefetch to 0.

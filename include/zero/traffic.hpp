@@ -17,6 +17,7 @@ struct Traffic {
   struct Count {
     std::int64_t calls = 0;
     std::int64_t bytes = 0;
+    friend bool operator==(const Count&, const Count&) = default;
   };
   std::array<std::array<Count, kVerbCount>, kPurposeCount> counts{};
 
@@ -28,6 +29,8 @@ struct Traffic {
   }
   // Gradients and parameters together, without control messages.
   std::int64_t model_bytes() const;
+
+  friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
 class CountingCommunicator final : public Communicator {

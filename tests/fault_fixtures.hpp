@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <functional>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "zero/communicator.hpp"
@@ -57,10 +59,24 @@ bool is(const std::exception_ptr& error) {
   }
 }
 
+// Ranks that have ended with an error in the run under way.
+inline std::atomic<int>& failed_ranks() {
+  static std::atomic<int> count{0};
+  return count;
+}
+
+// Blocks a rank until so many others have given up: late for sure, however busy the machine is.
+inline void wait_until_failed(int ranks) {
+  for (int i = 0; failed_ranks() < ranks && i < static_cast<int>(kSlackS * 1000); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 inline Outcome run_to_the_end(int world_size, const std::function<void(World&)>& body,
                               double deadline_s = kDeadlineS) {
   Outcome outcome;
   outcome.ranks.resize(static_cast<std::size_t>(world_size));
+  failed_ranks() = 0;
   const auto start = std::chrono::steady_clock::now();
   try {
     run_ranks(world_size,
@@ -69,6 +85,7 @@ inline Outcome run_to_the_end(int world_size, const std::function<void(World&)>&
                   body(world);
                 } catch (...) {
                   outcome.ranks[static_cast<std::size_t>(world.rank())] = std::current_exception();
+                  ++failed_ranks();
                   throw;
                 }
               },

@@ -174,7 +174,7 @@ TEST_P(Faults, ARankPassesSomethingElse) {
 TEST_P(Faults, ARankIsLate) {
   each_culprit(
       [&](Caller& rank) {
-        std::this_thread::sleep_for(std::chrono::duration<double>(3 * kDeadlineS));
+        wait_until_failed(world_size() - 1);
         rank.call(usual("second"));
       },
       [&](const Outcome& outcome, int culprit) {
@@ -286,7 +286,7 @@ TEST(FaultsAlone, EndingAfterTheLastCollectiveIsFine) {
 
 TEST(FaultsAlone, TheDeadlineOfTheRunHolds) {
   const Outcome outcome = run_to_the_end(2, [](World& world) {
-    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::duration<double>(1.5));
+    if (world.rank() == 1) wait_until_failed(1);
     Caller(world, false).call({Verb::kBarrier, "short"});
   });
   EXPECT_TRUE(is<CommError>(outcome.whole));
@@ -298,7 +298,7 @@ TEST(FaultsAlone, SetTimeoutHoldsFromNowOn) {
       2,
       [](World& world) {
         if (world.rank() == 1) {
-          std::this_thread::sleep_for(std::chrono::duration<double>(1.0));
+          wait_until_failed(1);
           return;
         }
         world.communicator().set_timeout(std::chrono::duration<double>(0.1));

@@ -205,9 +205,9 @@ TEST(MemFit, TheStageIsTheLowestThatFits) {
 }
 
 TEST(MemFit, NothingFits) {
-  const mem::Subject subject = subject_of("1e6", "bf16");
+  const mem::Subject subject = subject_of("1e8", "bf16");
   for (const char* budget : {"0", "1kB"}) {
-    const auto result = mem::fit_budget(subject, budget, 2);
+    const auto result = mem::fit_budget(subject, budget, 64);
     EXPECT_FALSE(result.fit.fits);
     EXPECT_THAT(mem::fit_text(subject, result), HasSubstr("NOTHING FITS; the smallest is stage 3"));
     EXPECT_EQ(mem::fit_json(subject, result)["fits"], false);

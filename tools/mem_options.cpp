@@ -30,7 +30,10 @@ void add_model(CLI::App& app, ModelOptions& o) {
   app.add_option("--dtype", o.dtype,
                  "of --params or --preset; default: what the configuration enables, else fp32")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-  app.add_option("--config", o.config_path, "DeepSpeed-style JSON file; without it: AdamW");
+  app.add_option(
+      "--config", o.config_path,
+      "DeepSpeed-style JSON file, whose stage and memory_budget play no part here; without it: "
+      "AdamW and defaults");
   app.add_option("--activations", o.activations,
                  "bytes of each rank that the library does not own, e.g. 6GiB; default: "
                  "runtime.reserved of the configuration");

@@ -58,7 +58,7 @@ ImageFormat image_format(const std::string& path) {
 }
 
 std::string gnuplot_script(const Chart& chart, ImageFormat format) {
-  const std::size_t width = std::clamp<std::size_t>(chart.bars.size() * 80 + 240, 640, 4000);
+  const std::size_t width = std::clamp<std::size_t>(chart.bars.size() * 92 + 240, 640, 4000);
   const bool activations = std::any_of(chart.bars.begin(), chart.bars.end(),
                                        [](const Bar& bar) { return bar.activation_bytes > 0; });
   constexpr int kFirst = 2;  // column of the first category

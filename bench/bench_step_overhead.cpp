@@ -146,6 +146,7 @@ void compare(const gpt::Shape& shape, zero::DType dtype, double max_seconds) {
     wrapped.push_back(
         std::make_unique<train::WrappedModel>(shape, dtype, 1, config_for(stage, dtype), world));
     train::WrappedModel* model = wrapped.back().get();
+    model->optimizer().prepare();
     add(static_cast<std::size_t>(stage) + 1, "stage " + std::to_string(stage), [model, &text] {
       model->forward(text.tokens, text.targets);
       model->backward();

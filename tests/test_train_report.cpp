@@ -31,6 +31,7 @@ TEST(TrainReport, JsonLinesHoldTheValues) {
     step.skipped = true;
     step.lr = "[0.003,0.001]";
     json.step(step);
+    json.plan(account_of(200));
     json.memory(2, account_of(100));
     json.traffic(2, 7, account_of(100));
     json.final({2.25, 0xabcu, 7, true});
@@ -38,7 +39,11 @@ TEST(TrainReport, JsonLinesHoldTheValues) {
   std::ifstream file(path);
   std::vector<nlohmann::json> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
-  ASSERT_EQ(lines.size(), 4u);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[1]["type"], "plan");
+  EXPECT_EQ(lines[1]["grads"]["current"], 201);
+  EXPECT_EQ(lines[1]["total"]["peak"], 4000);
+  lines.erase(lines.begin() + 1);
   EXPECT_EQ(lines[0]["type"], "step");
   EXPECT_EQ(lines[0]["loss"], 1.5);
   EXPECT_EQ(lines[0]["loss_bits"], "3ff8000000000000");
@@ -54,6 +59,18 @@ TEST(TrainReport, JsonLinesHoldTheValues) {
   EXPECT_EQ(lines[2]["model_bytes"], 100);
   EXPECT_EQ(lines[3]["val_loss"], 2.25);
   EXPECT_EQ(lines[3]["weights_hash"], "0000000000000abc");
+}
+
+TEST(TrainReport, TheFirstDifferenceToThePlanIsNamed) {
+  std::vector<train::RankAccount> ranks(3, account_of(100));
+  EXPECT_EQ(train::difference(account_of(100), ranks), "");
+  ranks[2].total.peak_bytes += 1;
+  EXPECT_EQ(train::difference(account_of(100), ranks),
+            "rank 2 holds other bytes of total than planned (now / peak): 1000 / 2001 measured, "
+            "1000 / 2000 planned");
+  ranks[1].memory[6].peak_bytes -= 1;
+  const std::string gather = train::difference(account_of(100), ranks);
+  EXPECT_NE(gather.find("rank 1 holds other bytes of gather"), std::string::npos) << gather;
 }
 
 TEST(TrainReport, AccountsSurviveTheJourneyBetweenRanks) {
@@ -85,7 +102,7 @@ TEST(TrainReport, CurveGoesFromTheHighestMeanToTheLowest) {
 TEST(TrainReport, TablesShowEveryRankUpToEightAndSayWhereTheRestIs) {
   std::vector<train::RankAccount> ranks;
   for (int r = 0; r < 9; ++r) ranks.push_back(account_of(1000 + r));
-  const std::string memory = train::memory_table(ranks);
+  const std::string memory = train::memory_table(account_of(7), ranks);
   for (const char* text : {"rank 0", "rank 7", "1007 / 2014", "exp_avg_sq", "ranks 8 to 8"}) {
     EXPECT_NE(memory.find(text), std::string::npos) << text << '\n' << memory;
   }

@@ -25,6 +25,15 @@ std::string account(const zero::Ledger::Account& a) {
   return concat("{\"current\":", a.current_bytes, ",\"peak\":", a.peak_bytes, "}");
 }
 
+std::string categories(const RankAccount& a) {
+  std::string members;
+  for (int c = 0; c < zero::kCategoryCount; ++c) {
+    members += concat(",\"", zero::category_name(static_cast<zero::Category>(c)),
+                      "\":", account(a.memory[static_cast<std::size_t>(c)]));
+  }
+  return members + ",\"total\":" + account(a.total);
+}
+
 }  // namespace
 
 std::string json_number(double value) {
@@ -60,13 +69,12 @@ void JsonLines::step(const StepLine& line) {
                ",\"lr\":", line.lr, ",\"ms\":", json_number(line.ms), "}"));
 }
 
+void JsonLines::plan(const RankAccount& planned) {
+  write("{\"type\":\"plan\"" + categories(planned) + "}");
+}
+
 void JsonLines::memory(int rank, const RankAccount& a) {
-  std::string line = concat("{\"type\":\"memory\",\"rank\":", rank);
-  for (int c = 0; c < zero::kCategoryCount; ++c) {
-    line += concat(",\"", zero::category_name(static_cast<zero::Category>(c)),
-                   "\":", account(a.memory[static_cast<std::size_t>(c)]));
-  }
-  write(line + ",\"total\":" + account(a.total) + "}");
+  write(concat("{\"type\":\"memory\",\"rank\":", rank, categories(a), "}"));
 }
 
 void JsonLines::traffic(int rank, std::int64_t steps, const RankAccount& a) {

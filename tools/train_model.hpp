@@ -26,8 +26,8 @@ inline gpt::Storage storage_of(zero::DType dtype) {
 
 class WrappedModel {
  public:
-  // Registers the model, unit by unit, and prepares the optimizer. Matrices decay, norms and biases
-  // do not. REQUIRES: world outlives this.
+  // Registers the model, unit by unit. Matrices decay, norms and biases do not. The caller prepares
+  // the optimizer. REQUIRES: world outlives this.
   WrappedModel(const gpt::Shape& shape, zero::DType dtype, std::uint64_t seed,
                const zero::Config& config, zero::World& world)
       : model_(shape, storage_of(dtype)), optimizer_(config, world) {
@@ -54,10 +54,10 @@ class WrappedModel {
           gpt::Model::unit_name(shape, u), std::move(specs),
           is_head ? std::vector<std::string>{"wte"} : std::vector<std::string>{}));
     }
-    optimizer_.prepare();
   }
 
   zero::ZeroOptimizer& optimizer() { return optimizer_; }
+  const zero::ZeroOptimizer& optimizer() const { return optimizer_; }
 
   // Mean cross-entropy over the micro-batch, in nats. tokens, targets: [micro_batch, context].
   double forward(std::span<const std::uint8_t> tokens, std::span<const std::uint8_t> targets) {

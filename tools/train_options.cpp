@@ -25,7 +25,9 @@ constexpr const char* kFooter =
     "Exit codes: 0 done; 1 the run failed; 2 bad flags, configuration or files; 130 or 143 after\n"
     "SIGINT or SIGTERM: the current step is finished on all ranks, the held-out loss and the "
     "tables\n"
-    "are printed as at the end. A second signal ends the process at once.\n"
+    "are printed as at the end. A second signal ends the process at once. Memory is planned to "
+    "the\n"
+    "byte: a rank that holds anything else than its plan makes the run fail at its end.\n"
     "Example: zero-train --config configs/stage2.json --data text.txt --ranks 2 --steps 500";
 
 const CLI::Range kPositive(1, 1 << 30);
@@ -69,7 +71,8 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   app.option_defaults()->always_capture_default();
   app.add_option("--config", o.config_path,
                  "DeepSpeed-style JSON file; without it: AdamW, lr 3e-3, clipping 1.0, stage 2");
-  app.add_option("--data", o.data, "text files, read as bytes one after the other")->required();
+  CLI::Option* const data =
+      app.add_option("--data", o.data, "text files, read as bytes one after the other");
   app.add_option("--ranks", o.ranks, "data-parallel ranks")->check(CLI::Range(1, 4096));
   app.add_option("--steps", o.steps, "optimizer steps; 0 only evaluates")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
@@ -97,12 +100,21 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
       ->allow_extra_args(false);
   app.add_option("--json", o.json_path,
                  "writes one JSON object per line to this file, - is stdout");
+  app.add_option(
+      "--describe", o.describe_path,
+      "writes names, shapes and units of the model as JSON to this file, - is stdout, and "
+      "ends: zero-mem plans from it");
   app.add_flag("--quiet", o.quiet, "only the final line");
   app.add_flag("--verbose", o.verbose, "one line per step, and the configuration in force");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (data->empty() && o.describe_path.empty()) {
+    std::cerr
+        << "zero-train: --data is required, unless the model is only described (--describe)\n";
+    return 2;
   }
   if (o.quiet && o.verbose) {
     std::cerr << "zero-train: --quiet and --verbose contradict each other\n";

@@ -25,6 +25,7 @@ struct Options {
   std::optional<int> stage;
   std::vector<std::string> sets;  // json.path=value
   std::string json_path;          // empty: none; "-": standard output
+  std::string describe_path;      // the same; if given, nothing is trained
   bool quiet = false;
   bool verbose = false;
 };

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <functional>
 
+#include "zero/error.hpp"
+
 namespace train {
 
 namespace {
@@ -18,14 +20,16 @@ std::string pad(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
-// A table with one column per rank. `row` names a row (or gives "" at the end); `cell` fills it.
+// A table with one column per rank, after one for `first` if there is a name for it. `row` names a
+// row (or gives "" at the end); `cell` fills it.
 struct Row {
   std::string name;
   std::function<std::string(const RankAccount&)> cell;
 };
 
 std::string table(const std::string& title, std::span<const RankAccount> ranks,
-                  const std::vector<Row>& rows) {
+                  const std::vector<Row>& rows, const std::string& first_name = "",
+                  const RankAccount& first = {}) {
   constexpr std::size_t kName = 26;
   constexpr std::size_t kCell = 26;
   const std::size_t shown = std::min(ranks.size(), kMostRanks);
@@ -33,11 +37,13 @@ std::string table(const std::string& title, std::span<const RankAccount> ranks,
   for (std::size_t from = 0; from < shown; from += kRanksPerTable) {
     const std::size_t to = std::min(shown, from + kRanksPerTable);
     std::string line = title + std::string(title.size() < kName ? kName - title.size() : 1, ' ');
+    if (!first_name.empty()) line += pad(first_name, kCell);
     for (std::size_t r = from; r < to; ++r) line += pad("rank " + std::to_string(r), kCell);
     out += line + "\n";
     for (const Row& row : rows) {
       line = "  " + row.name;
       line.resize(kName, ' ');
+      if (!first_name.empty()) line += pad(row.cell(first), kCell);
       for (std::size_t r = from; r < to; ++r) line += pad(row.cell(ranks[r]), kCell);
       out += line + "\n";
     }
@@ -95,14 +101,44 @@ RankAccount RankAccount::unpack(std::span<const double> values) {
   return account;
 }
 
-std::string memory_table(std::span<const RankAccount> ranks) {
+RankAccount planned_account(const zero::Plan& plan) {
+  RankAccount account;
+  for (int c = 0; c < zero::kCategoryCount; ++c) {
+    account.memory[static_cast<std::size_t>(c)] =
+        plan.trained.account(static_cast<zero::Category>(c));
+  }
+  account.total = plan.trained.total();
+  account.traffic = plan.traffic_per_step;
+  return account;
+}
+
+std::string difference(const RankAccount& planned, std::span<const RankAccount> measured) {
+  for (std::size_t r = 0; r < measured.size(); ++r) {
+    const auto differs = [&](std::string_view category, const zero::Ledger::Account& plan,
+                             const zero::Ledger::Account& rank) {
+      return zero::detail::concat("rank ", r, " holds other bytes of ", category,
+                                  " than planned (now / peak): ", of_account(rank), " measured, ",
+                                  of_account(plan), " planned");
+    };
+    for (std::size_t c = 0; c < zero::kCategoryCount; ++c) {
+      if (planned.memory[c] == measured[r].memory[c]) continue;
+      return differs(zero::category_name(static_cast<zero::Category>(c)), planned.memory[c],
+                     measured[r].memory[c]);
+    }
+    if (planned.total != measured[r].total)
+      return differs("total", planned.total, measured[r].total);
+  }
+  return "";
+}
+
+std::string memory_table(const RankAccount& planned, std::span<const RankAccount> ranks) {
   std::vector<Row> rows;
   for (std::size_t c = 0; c < zero::kCategoryCount; ++c) {
     rows.push_back({std::string(zero::category_name(static_cast<zero::Category>(c))),
                     [c](const RankAccount& a) { return of_account(a.memory[c]); }});
   }
   rows.push_back({"total", [](const RankAccount& a) { return of_account(a.total); }});
-  return table("memory, bytes now / peak", ranks, rows);
+  return table("memory, bytes now / peak", ranks, rows, "planned", planned);
 }
 
 std::string traffic_table(std::span<const RankAccount> ranks, std::int64_t steps) {

@@ -11,6 +11,7 @@
 
 #include "tools/train_progress.hpp"
 #include "zero/ledger.hpp"
+#include "zero/partition_manager.hpp"
 #include "zero/traffic.hpp"
 
 namespace train {
@@ -28,6 +29,12 @@ struct RankAccount {
       2 * (zero::kCategoryCount + 1) + 2 * zero::kPurposeCount * zero::kVerbCount;
 };
 
+// What was planned for every rank, in the form of what one measured. Traffic: of one step.
+RankAccount planned_account(const zero::Plan& plan);
+// Names the first rank and category that holds other bytes than planned, now or at peak, with both
+// figures; "" if none does.
+std::string difference(const RankAccount& planned, std::span<const RankAccount> measured);
+
 struct FinalLine {
   double val_loss = 0;
   std::uint64_t weights_hash = 0;
@@ -43,6 +50,7 @@ class JsonLines {
   explicit JsonLines(const std::string& path);
 
   void step(const StepLine& line);
+  void plan(const RankAccount& planned);
   void memory(int rank, const RankAccount& account);
   void traffic(int rank, std::int64_t steps, const RankAccount& account);
   // Throws std::runtime_error if not everything could be written.
@@ -61,8 +69,8 @@ std::string json_number(double value);
 
 // Loss against steps as text, at most `width` columns of averages.
 std::string loss_curve(std::span<const double> losses, int width, int height);
-// Category x current and peak bytes, ranks side by side.
-std::string memory_table(std::span<const RankAccount> ranks);
+// Category x current and peak bytes: planned, and measured with ranks side by side.
+std::string memory_table(const RankAccount& planned, std::span<const RankAccount> ranks);
 // Bytes and calls per purpose and verb; those that never happened are left out.
 std::string traffic_table(std::span<const RankAccount> ranks, std::int64_t steps);
 

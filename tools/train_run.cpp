@@ -55,6 +55,7 @@ class Rank {
         world_(world),
         signal_(signal),
         model_(setup.shape, setup.dtype, setup.options.seed, setup.config, world) {
+    optimizer().prepare();
     model_.optimizer().reset_traffic();  // what prepare() moved is no part of a step
   }
 
@@ -191,6 +192,10 @@ void run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
         std::string(zero::dtype_name(setup.dtype)).c_str(),
         static_cast<long long>(rank.optimizer().padded_elems()), world.world_size(),
         rank.optimizer().stage(), static_cast<long long>(tokens_per_step));
+    const zero::Plan plan = rank.optimizer().plan({.steps = options.steps});
+    std::printf("planned for each rank: %s, %s at peak\n",
+                zero::format_bytes(plan.trained.total().current_bytes).c_str(),
+                zero::format_bytes(plan.peak_bytes()).c_str());
     std::fflush(stdout);
   }
 
@@ -222,17 +227,22 @@ void run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
   for (std::size_t at = 0; at < packed.size(); at += RankAccount::kPacked) {
     accounts.push_back(RankAccount::unpack(std::span(packed).subspan(at, RankAccount::kPacked)));
   }
+  const RankAccount planned = planned_account(rank.optimizer().plan({.steps = steps}));
+  json.plan(planned);
   for (std::size_t r = 0; r < accounts.size(); ++r) json.memory(static_cast<int>(r), accounts[r]);
   for (std::size_t r = 0; r < accounts.size(); ++r) {
     json.traffic(static_cast<int>(r), steps, accounts[r]);
   }
   if (verbosity != Verbosity::kQuiet) {
     std::printf("\n%s\n%s\n%s\n", loss_curve(losses, 64, 12).c_str(),
-                memory_table(accounts).c_str(), traffic_table(accounts, steps).c_str());
+                memory_table(planned, accounts).c_str(), traffic_table(accounts, steps).c_str());
   }
   std::printf("held-out loss %.4f nats after %lld steps, weights %016llx\n", val_loss,
               static_cast<long long>(steps), static_cast<unsigned long long>(rank.hash()));
   json.final({val_loss, rank.hash(), steps, rank.interrupted()});
+  if (const std::string wrong = difference(planned, accounts); !wrong.empty()) {
+    throw std::runtime_error(wrong);
+  }
 }
 
 }  // namespace train

@@ -2,9 +2,12 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <iostream>
+#include <stdexcept>
 
 #include "tools/train_data.hpp"
+#include "tools/train_model.hpp"
 #include "tools/train_options.hpp"
 #include "tools/train_report.hpp"
 #include "tools/train_run.hpp"
@@ -28,6 +31,25 @@ void show_config(const zero::Config& config, const train::Options& options) {
   if (options.verbose) std::cerr << "configuration: " << config.json() << '\n';
 }
 
+// No weights are made: the model is registered on a device without memory.
+int describe(const train::Setup& setup) {
+  gpt::Shape shape = setup.shape;
+  shape.micro_batch = 1;  // the model's own activations are none of the description
+  zero::World world = zero::World::meta(0, setup.options.ranks);
+  const train::WrappedModel model(shape, setup.dtype, 1, setup.config, world);
+  const std::string text = model.optimizer().shape().to_json() + "\n";
+  const std::string& path = setup.options.describe_path;
+  if (path == "-") {
+    std::cout << text;
+    return 0;
+  }
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) throw std::runtime_error("--describe " + path + ": cannot be written");
+  return 0;
+}
+
 int train_all(const train::Setup& setup, const train::Corpus& corpus, train::JsonLines& json) {
   const train::SignalWatcher signals;
   zero::RunOptions run;
@@ -49,6 +71,7 @@ int main(int argc, char** argv) {
   if (const auto code = train::parse_command_line(argc, argv, options)) return *code;
   try {
     const train::Setup setup = train::resolve(options);
+    if (!options.describe_path.empty()) return describe(setup);
     const train::Corpus corpus = train::Corpus::load(options.data);
     corpus.check_context(setup.shape.context);
     train::JsonLines json(options.json_path);

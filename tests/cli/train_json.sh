@@ -15,7 +15,9 @@ done
   fail "traffic lines: $(grep traffic out)"
 [[ $(grep -cE "^\{\"type\":\"final\",\"val_loss\":$number,.*\"weights_hash\":\"[0-9a-f]{16}\"" out) == 1 ]] ||
   fail "final line: $(tail -1 out)"
-[[ $(wc -l < out) == 8 ]] || fail "unexpected lines: $(cat out)"
+[[ $(grep -cE "${memory/\"memory\",\"rank\":\[01\]/\"plan\"}\}\$" out) == 1 ]] ||
+  fail "plan line: $(grep plan out)"
+[[ $(wc -l < out) == 9 ]] || fail "unexpected lines: $(cat out)"
 [[ $(wc -l < said) == 1 ]] || fail "--quiet says more than the final line: $(cat said)"
 [[ $(wc -c < errors) == 0 ]] || fail "warnings: $(cat errors)"
 
@@ -28,7 +30,7 @@ grep -q 'not finite.*loss scale 1.07374e+09' errors || fail "the skip is not tol
 # Without --quiet: curve and tables; --steps 0 only evaluates.
 unset 'tiny[-1]'
 "$train" "${tiny[@]}" --ranks 2 --steps 3 > said 2> lines
-for text in 'parameters (fp32' 'step)' 'exp_avg_sq' 'rank 1' 'gradients' 'model bytes per step' 'held-out loss'; do
+for text in 'parameters (fp32' 'step)' 'exp_avg_sq' 'planned for each rank' 'planned  ' 'rank 1' 'gradients' 'model bytes per step' 'held-out loss'; do
   grep -qF "$text" said || fail "'$text' is missing: $(cat said)"
 done
 grep -q 'step 3/3  loss ' lines || fail "no progress lines: $(cat lines)"

@@ -1,0 +1,60 @@
+# zero-mem report: a run written by hand, equal to its plan and not.
+source "$(dirname "${BASH_SOURCE[0]}")/mem_common.inc"
+
+account() { printf '"%s":{"current":%s,"peak":%s}' "$1" "$2" "$3"; }
+figures() {  # BUCKET_PEAK TOTAL_PEAK
+  printf '%s,' "$(account params 2000 2000)" "$(account grads 500 500)" \
+    "$(account master_weights 1000 1000)" "$(account exp_avg 1000 1000)" \
+    "$(account exp_avg_sq 1000 1000)" "$(account bucket 0 "$1")" "$(account gather 0 700)" \
+    "$(account workspace 64 64)"
+  account total 5564 "$2"
+}
+{
+  echo '{"type":"step","step":1,"loss":5.5}'
+  echo "{\"type\":\"plan\",$(figures 4096 9660)}"
+  echo "{\"type\":\"memory\",\"rank\":0,$(figures 4096 9660)}"
+  echo "{\"type\":\"memory\",\"rank\":1,$(figures 4096 9660)}"
+  echo '{"type":"final","val_loss":5.5}'
+} > equal.jsonl
+sed "s/\"rank\":1.*/\"rank\":1,$(figures 8192 13756)}/" equal.jsonl > other.jsonl
+
+"$mem" report equal.jsonl > said 2> errors || fail "equal: $(cat said errors)"
+shows 'ranks 0 to 1' said
+shows 'bucket +0 +0 +0 +4096 +4096 +0' said
+shows 'planned = measured on 2 ranks' said
+[[ ! -s errors ]] || fail "$(cat errors)"
+
+refused 1 'DIFFERS: rank 1, bucket, peak: planned 4096 bytes, measured 8192: 4096 too many' \
+  report other.jsonl
+shows 'bucket +0 +0 +0 +4096 +8192 +\+4096' said
+shows 'MEASURED DIFFERS FROM PLANNED' said
+shows 'DIFFERS: rank 1, total, peak: planned 9660' errors
+[[ $(wc -l < errors) == 2 ]] || fail "more differences: $(cat errors)"
+
+refused 1 'DIFFERS: rank 1, bucket' report other.jsonl --json
+holds 'not o["equal"] and len(o["differences"]) == 2' said
+holds 'o["ranks"][1]["memory"]["bucket"]["difference"] == {"current": 0, "peak": 4096}' said
+"$mem" report equal.jsonl --json > json
+holds 'o["equal"] and o["differences"] == [] and len(o["ranks"]) == 2' json
+
+refused 2 'no_such.jsonl: cannot be read' report no_such.jsonl
+refused 2 'cannot be read' report .
+: > empty.jsonl
+refused 2 'empty.jsonl: the file is empty' report empty.jsonl
+head -c 700 equal.jsonl > cut.jsonl
+refused 2 'cut.jsonl:3: the line is cut off' report cut.jsonl
+echo 'step 1 loss 5.5' > text.jsonl
+refused 2 'text.jsonl:1: no JSON' report text.jsonl
+grep -v plan equal.jsonl > old.jsonl
+refused 2 'older zero-train' report old.jsonl
+grep -v memory equal.jsonl > aborted.jsonl
+refused 2 'the run did not end' report aborted.jsonl
+cat equal.jsonl equal.jsonl > twice.jsonl
+refused 2 'twice.jsonl:7: a second plan' report twice.jsonl
+refused 2 'RUN.jsonl' report
+
+if command -v gnuplot > /dev/null; then
+  cp equal.jsonl "it's odd.jsonl"
+  "$mem" report "it's odd.jsonl" --plot report.svg > said
+  for text in "planned" 'rank 1' 'it&apos;s odd|it&#39;s odd|it'"'"'s odd'; do shows "$text" report.svg; done
+fi

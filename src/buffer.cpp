@@ -1,5 +1,6 @@
 #include "zero/buffer.hpp"
 
+#include <limits>
 #include <utility>
 
 #include "zero/error.hpp"
@@ -9,6 +10,12 @@ namespace zero {
 Buffer::Buffer(Device& device, Ledger& ledger, Category category, std::int64_t elems, DType dtype,
                std::string_view owner)
     : elems_(elems), dtype_(dtype), category_(category) {
+  const auto most =
+      std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(dtype_bytes(dtype));
+  if (elems < 0 || elems > most) {
+    throw UsageError(detail::concat("a buffer of ", elems, " elements of ", dtype_name(dtype),
+                                    " for ", owner, ": 0 to ", most, " are valid"));
+  }
   try {
     data_ = static_cast<std::byte*>(device.allocate(static_cast<std::size_t>(bytes())));
   } catch (const OutOfMemory& error) {

@@ -1,6 +1,7 @@
 #include "src/registration.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "src/config_schema.hpp"
@@ -12,6 +13,10 @@ using detail::concat;
 
 namespace {
 
+// Of a parameter and of a model: 16 bytes of each in one account stay below 2^63.
+constexpr std::int64_t kMostElems = std::int64_t{1} << 58;
+constexpr double kFloatMax = std::numeric_limits<float>::max();
+
 std::int64_t count_elements(const std::string& name, const std::vector<std::int64_t>& shape) {
   std::int64_t numel = 1;
   for (const std::int64_t dimension : shape) {
@@ -19,8 +24,11 @@ std::int64_t count_elements(const std::string& name, const std::vector<std::int6
       throw ConfigError(
           concat("parameter ", name, ": a dimension is ", dimension, ", must be 0 or more"));
     }
-    if (dimension != 0 && numel > std::numeric_limits<std::int64_t>::max() / 16 / dimension) {
-      throw ConfigError(concat("parameter ", name, ": its shape has more elements than 2^59"));
+  }
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  for (const std::int64_t dimension : shape) {
+    if (numel > kMostElems / dimension) {
+      throw ConfigError(concat("parameter ", name, ": its shape has more elements than 2^58"));
     }
     numel *= dimension;
   }
@@ -133,13 +141,35 @@ void Registration::check_group(int index, const ParamGroup& group) {
   check("beta2", group.beta2, "optimizer.params.betas");
   check("eps", group.eps, "optimizer.params.eps");
   check("weight_decay", group.weight_decay, "optimizer.params.weight_decay");
+  // What the update multiplies with, at its largest: in the first step.
+  const double step = group.lr / (1.0 - group.beta1);
+  if (step > kFloatMax || group.lr * group.weight_decay > kFloatMax) {
+    throw ConfigError(concat("param group ", index, ": lr ", group.lr, " with beta1 ", group.beta1,
+                             " and weight_decay ", group.weight_decay,
+                             ": lr / (1 - beta1) and lr x weight_decay are to be at most ",
+                             kFloatMax, ", the largest fp32"));
+  }
 }
 
 void Registration::check_all() const {
   const int groups = static_cast<int>(rt_.groups.size());
+  for (int group = 0; group < groups; ++group) {
+    check_group(group, rt_.groups[static_cast<std::size_t>(group)]);
+  }
+  constexpr int kMostReproducible = 1024;  // depth of the tree in which sums are kept
+  if (rt_.reproducible() && rt_.world_size() > kMostReproducible) {
+    throw ConfigError(concat("runtime.reproducible takes up to ", kMostReproducible,
+                             " ranks; there are ", rt_.world_size()));
+  }
+  std::int64_t elems = 0;
   for (const ParamState& param : rt_.params) {
     const ParamSpec& spec = param.spec;
     check_precision(param);
+    elems += param.numel;
+    if (elems > kMostElems) {
+      throw ConfigError(concat("parameter ", spec.name, ": with it the model has ", elems,
+                               " elements; at most 2^58 can be counted in bytes"));
+    }
     if (spec.group < 0 || spec.group >= groups) {
       throw ConfigError(concat("parameter ", spec.name, ": group ", spec.group,
                                " does not exist; groups are 0 to ", groups - 1));
@@ -200,16 +230,17 @@ ModelShape Registration::shape() const {
 
 std::string Registration::summary() const {
   const Config& config = rt_.config;
+  const auto exact = [](double value) { return std::bit_cast<std::uint64_t>(value); };
   std::string all = concat(config.zero.stage, ' ', config.zero.overlaps(), ' ',
-                           config.zero.prefetch_bucket_size, ' ', config.gradient_clipping, ' ',
-                           rt_.accumulation_steps(), ' ', config.runtime.reproducible, '\n');
+                           config.zero.prefetch_bucket_size, ' ', exact(config.gradient_clipping),
+                           ' ', rt_.accumulation_steps(), ' ', config.runtime.reproducible, '\n');
   // What would let the ranks drift apart without a word: nothing else compares it.
   const OptimizerSettings& o = config.optimizer;
   const LossScaleSettings& l = config.loss_scale;
   all += concat(static_cast<int>(o.kind), ' ', o.decoupled_decay, ' ', o.bias_correction, ' ',
-                config.fp16_enabled.value_or(false), ' ', l.loss_scale, ' ', l.initial_scale_power,
-                ' ', l.loss_scale_window, ' ', l.hysteresis, ' ', l.consecutive_hysteresis, ' ',
-                l.min_loss_scale, ' ',
+                config.fp16_enabled.value_or(false), ' ', exact(l.loss_scale), ' ',
+                l.initial_scale_power, ' ', l.loss_scale_window, ' ', l.hysteresis, ' ',
+                l.consecutive_hysteresis, ' ', exact(l.min_loss_scale), ' ',
                 config.grad_accum_dtype ? dtype_name(*config.grad_accum_dtype) : "own", '\n');
   for (const ParamState& param : rt_.params) {
     all += concat(param.spec.name, ' ', dtype_name(param.dtype), ' ', param.spec.group, ' ',

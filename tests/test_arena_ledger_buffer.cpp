@@ -270,6 +270,17 @@ TEST_F(BufferTest, EmptyOnesAreBuffersToo) {
   EXPECT_EQ(held(), 0);
 }
 
+TEST_F(BufferTest, SizesThatNoCountOfBytesHoldsAreRefused) {
+  for (const std::int64_t elems : {std::int64_t{-1}, std::int64_t{1} << 62, INT64_MAX}) {
+    try {
+      const Buffer buffer = make(elems);
+      ADD_FAILURE() << elems << " accepted";
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find(std::to_string(elems)), std::string::npos);
+    }
+  }
+}
+
 TEST_F(BufferTest, MovesItsMemory) {
   Buffer a = make(10);
   std::byte* const data = a.data();

@@ -235,8 +235,9 @@ TEST_P(OptimizerFaults, RegisteredWithAnotherShape) {
 
 TEST_P(OptimizerFaults, SetUpDiffers) {
   for (const char* patch :
-       {R"({"gradient_clipping": 0.5})", R"({"gradient_accumulation_steps": 2})",
-        R"({"optimizer": {"type": "SGD"}})", R"({"optimizer": {"params": {"adam_w_mode": false}}})",
+       {R"({"gradient_clipping": 0.5})", R"({"gradient_clipping": 1.000001})",
+        R"({"gradient_accumulation_steps": 2})", R"({"optimizer": {"type": "SGD"}})",
+        R"({"optimizer": {"params": {"adam_w_mode": false}}})",
         R"({"optimizer": {"params": {"bias_correction": false}}})"}) {
     SCOPED_TRACE(patch);
     const Outcome outcome = prepare_with([&](World& world) {

@@ -193,6 +193,17 @@ TEST(Plan, ConstructionHoldsOneBucketMoreAtMost) {
   }
 }
 
+TEST(Plan, ReproducibleModeHasATreeOfUpTo1024Ranks) {
+  const Config config = at(1, R"({"runtime": {"reproducible": true}})");
+  EXPECT_NO_THROW(PartitionManager::plan(stack(1, 10, DType::kFloat32), config, 1024));
+  try {
+    PartitionManager::plan(stack(1, 10, DType::kFloat32), config, 2048);
+    ADD_FAILURE() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("runtime.reproducible takes up to 1024 ranks"));
+  }
+}
+
 TEST(Plan, RefusesWhatPrepareRefuses) {
   ModelShape model = stack(2, 10, DType::kFloat32);
   model.units[1].params[0].name = "w0";

@@ -86,7 +86,19 @@ TEST_F(Registration, ShapesDtypesGroups) {
         o.add_unit("u",
                    {{.name = "w", .shape = {1L << 40, 1L << 40}, .data = &data, .grad = &grad}});
       },
-      AllOf(HasSubstr("w"), HasSubstr("2^59")));
+      AllOf(HasSubstr("w"), HasSubstr("2^58")));
+  refuses(  // each alone could be counted
+      "{}",
+      [&](auto& o) {
+        ParamSpec half{.name = "w", .shape = {1L << 57}, .data = &data, .grad = &grad};
+        ParamSpec rest = half;
+        ParamSpec one = half;
+        rest.name = "rest";
+        one.name = "one";
+        one.shape = {1};
+        o.add_unit("u", {half, rest, one});
+      },
+      AllOf(HasSubstr("parameter one"), HasSubstr("2^58")));
   refuses(
       "{}",
       [&](auto& o) {
@@ -110,6 +122,28 @@ TEST_F(Registration, ShapesDtypesGroups) {
         o.add_unit("u", {spec});
       },
       AllOf(HasSubstr("w"), HasSubstr("group 2"), HasSubstr("0 to 0")));
+}
+
+// Each value is in its range; what the update would form of them is no fp32.
+TEST_F(Registration, GroupsWhoseUpdateWouldOverflow) {
+  for (const char* params : {R"({"lr": 1e38})", R"({"lr": 1e3, "weight_decay": 1e36})",
+                             R"({"lr": 1e30, "betas": [0.9999999999, 0.999]})"}) {
+    refuses(R"({"optimizer": {"type": "AdamW", "params": )" + std::string(params) + "}}",
+            [&](auto& o) { o.add_unit("u", {weight()}); },
+            AllOf(HasSubstr("param group 0"), HasSubstr("weight_decay"), HasSubstr("3.40282e+38")));
+  }
+}
+
+// An empty parameter is one, wherever its zero stands.
+TEST_F(Registration, EmptyShapes) {
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{0}, {0, 1L << 40, 1L << 40}, {1L << 40, 1L << 40, 0}}) {
+    World world = World::from_environment();
+    ZeroOptimizer o(config(), world);
+    o.add_unit("u", {{.name = "w", .shape = shape, .data = &data, .grad = &grad}});
+    o.prepare();
+    EXPECT_EQ(o.params()[0].numel, 0);
+  }
 }
 
 TEST_F(Registration, PrecisionOfTheConfigurationMustFit) {

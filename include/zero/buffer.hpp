@@ -18,7 +18,8 @@ class Buffer {
  public:
   Buffer() = default;
   // `elems` elements of `dtype`, contents undefined. `owner` names parameter or bucket in errors.
-  // Throws OutOfMemory naming category, owner, bytes asked, with the ledger table.
+  // Throws OutOfMemory naming category, owner, bytes asked, with the ledger table; UsageError for
+  // sizes that no count of bytes can hold.
   // REQUIRES: device and ledger outlive the buffer.
   Buffer(Device& device, Ledger& ledger, Category category, std::int64_t elems, DType dtype,
          std::string_view owner);

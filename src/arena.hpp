@@ -1,9 +1,10 @@
-// Host memory of one rank: slabs from the system, cut first-fit and coalesced on release.
+// Host memory of one rank: one stretch of addresses that grows at its end, cut first-fit and
+// coalesced on release, so that what is held stays near what is counted.
 //
-// A page touched for the first time costs 13-18 us per 4 KiB, so slabs use huge pages, are touched
-// when they are made, and are kept until the end: training in steady state takes nothing from the
-// system. Under AddressSanitizer free memory and the gaps between blocks are poisoned, so that an
-// overrun or a use after release is reported although the memory never leaves the arena.
+// A page touched for the first time costs 13-18 us per 4 KiB, so growth is in huge pages, touched
+// at once, and kept until the end: training in steady state takes nothing from the system. Under
+// AddressSanitizer free memory and the gaps between blocks are poisoned, so that an overrun or a
+// use after release is reported although the memory never leaves the arena.
 //
 // Not thread-safe: one issuing thread.
 #pragma once
@@ -27,14 +28,18 @@ class Arena {
   std::size_t reserved_bytes() const { return reserved_bytes_; }
 
  private:
-  struct Slab {
-    std::byte* base;
-    std::size_t bytes;
+  // Address space, of which a part at the beginning has memory.
+  struct Region {
+    std::byte* base = nullptr;
+    std::size_t bytes = 0;
+    std::size_t committed = 0;
   };
-  // Makes a slab of at least `bytes` and returns its free block.
-  std::map<std::byte*, std::size_t>::iterator grow(std::size_t bytes);
+  static Region reserve(std::size_t bytes);
+  bool commit(Region& region, std::size_t bytes);
+  void grow(std::size_t bytes);
+  void release(std::byte* data, std::size_t size);
 
-  std::vector<Slab> slabs_;
+  std::vector<Region> regions_;
   std::map<std::byte*, std::size_t> free_;  // address -> bytes; neighbours are always joined
   std::size_t reserved_bytes_ = 0;
 };

@@ -110,8 +110,10 @@ Verdict Vote::hold(const std::string& note) {
                       DType::kFloat32, {Purpose::kControl, "the step's vote", note},
                       rt_.comm_stream());
   rt_.compute_after_comm();
-  std::vector<std::uint64_t> all(message.size() * static_cast<std::size_t>(rt_.world_size()));
-  kernels::copy(all.data(), messages_.data(), static_cast<std::int64_t>(bytes) * rt_.world_size(),
+  // In a dry run no one has said anything, and the world may be large.
+  const int voters = rt_.device.has_memory() ? rt_.world_size() : 1;
+  std::vector<std::uint64_t> all(message.size() * static_cast<std::size_t>(voters));
+  kernels::copy(all.data(), messages_.data(), static_cast<std::int64_t>(bytes) * voters,
                 rt_.compute);
   rt_.compute.synchronize();
 
@@ -119,7 +121,7 @@ Verdict Vote::hold(const std::string& note) {
   kernels::GradStats total;
   for (ParamState& param : rt_.params) param.has_gradient = false;
   std::vector<std::uint64_t> first = message;
-  for (int rank = 0; rank < rt_.world_size(); ++rank) {
+  for (int rank = 0; rank < voters; ++rank) {
     std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(message.size()) * rank, message.size(),
                 message.begin());
     if (rank == 0) first = message;

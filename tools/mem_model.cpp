@@ -34,9 +34,6 @@ std::int64_t checked_elems(const ModelShape& model) {
     for (const zero::ParamShape& param : unit.params) {
       std::int64_t numel = 1;
       for (const std::int64_t dimension : param.shape) {
-        if (dimension == 0) numel = 0;
-      }
-      for (const std::int64_t dimension : param.shape) {
         if (numel != 0 && dimension > kMostElems / numel) numel = kMostElems + 1;
         if (numel > kMostElems) break;
         numel *= dimension;

@@ -22,7 +22,7 @@ constexpr int kMostRanks = 1 << 20;
 void add_model(CLI::App& app, ModelOptions& o) {
   app.add_option("--params", o.params,
                  "this many parameters, e.g. 7.5e9, as a plain stack of " +
-                     std::to_string(kStackUnits) + " equal units");
+                     std::to_string(kStackUnits) + " equal units, each one tensor");
   app.add_option(
       "--model", o.model_path,
       "JSON file with units, names, shapes and dtypes; zero-train --describe writes one");

@@ -58,3 +58,22 @@ if command -v gnuplot > /dev/null; then
   "$mem" report "it's odd.jsonl" --plot report.svg > said
   for text in "planned" 'rank 1' 'it&apos;s odd|it&#39;s odd|it'"'"'s odd'; do shows "$text" report.svg; done
 fi
+
+# A real run at every stage, and the model that it describes, planned here.
+printf 'the cat sat on a mat. %.0s' {1..40} > text.txt
+tiny=(--data text.txt --layers 1 --width 16 --heads 2 --context 8 --micro-batch 1 --dtype bf16)
+"$ZERO_BIN_DIR/zero-train" "${tiny[@]}" --describe model.json
+echo '{"optimizer": {"type": "AdamW"}, "bf16": {"enabled": true}, "gradient_clipping": 1.0}' > config.json
+for stage in 0 1 2 3; do
+  "$ZERO_BIN_DIR/zero-train" "${tiny[@]}" --config config.json --stage $stage --ranks 3 --steps 3 \
+    --quiet --json run.jsonl > /dev/null
+  "$mem" report run.jsonl > said || fail "stage $stage: $(cat said)"
+  "$mem" report run.jsonl --json > report.json
+  "$mem" plan --model model.json --config config.json --stage $stage --ranks 3 --json > plan.json
+  python3 - <<'PYTHON' || fail "stage $stage: zero-mem plans otherwise than zero-train"
+import json
+run, plan = json.load(open("report.json")), json.load(open("plan.json"))
+planned = {name: figures["planned"] for name, figures in run["ranks"][2]["memory"].items()}
+assert planned == plan["plans"][0]["memory"], (planned, plan["plans"][0]["memory"])
+PYTHON
+done

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What README.md tells people to type works, and the C++ it shows is code that is compiled.
 #
-# Every ```sh block after a line <!-- run --> is run, in a folder that looks like a built checkout.
+# Every ```sh block after a line <!-- run --> is run, in a folder that looks like a built checkout;
+# after <!-- run if PROGRAM -->, where that program is installed.
 # tools/quickstart.sh and tools/test.sh would build everything anew: their syntax is checked.
 # The ```cpp block after <!-- snippet: FILE --> equals the region // [snippet] of FILE.
 set -euo pipefail
@@ -14,15 +15,17 @@ done
 ln -s "$ZERO_BIN_DIR" "$work/checkout/build/bin"
 
 python3 - "$ZERO_SOURCE_DIR" "$work/blocks" <<'PYTHON'
-import pathlib, re, sys, textwrap
+import pathlib, re, shutil, sys, textwrap
 source, blocks = map(pathlib.Path, sys.argv[1:])
 text = (source / "README.md").read_text(encoding="utf-8")
 
-commands = re.findall(r"^<!-- run -->\s*\n```sh\n(.*?)^```$", text, re.M | re.S)
-if not commands or len(commands) != text.count("<!-- run -->"):
-    sys.exit(f"README.md: {text.count('<!-- run -->')} marks <!-- run -->, but {len(commands)} "
-             "are followed by a sh block")
-for number, command in enumerate(commands):
+commands = re.findall(r"^<!-- run(?: if (\S+))? -->\s*\n```sh\n(.*?)^```$", text, re.M | re.S)
+if not commands or len(commands) != text.count("```sh\n") or len(commands) != text.count("<!-- run"):
+    sys.exit(f"README.md: {text.count('```sh')} sh blocks and {text.count('<!-- run')} marks "
+             f"<!-- run -->, but {len(commands)} of them belong together")
+for number, (program, command) in enumerate(commands):
+    if program and shutil.which(program) is None:
+        continue
     command = re.sub(r"^bash (tools/(?:quickstart|test)\.sh)", r"bash -n \1", command, flags=re.M)
     (blocks / f"{number:02}.sh").write_text(command)
 

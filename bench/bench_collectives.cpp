@@ -1,13 +1,13 @@
 // The collectives of the thread communicator beside the memcpy limit, measured in the same rounds.
 //
-//   bench_collectives [--quick] [--ranks N] [--mib N] [--seconds S]
+//   bench_collectives [--quick] [--ranks N] [--mib N] [--seconds S]      (see --help)
 //
 // The limit: every rank copies, at the same time, as many bytes as an optimal algorithm must bring
 // to it: (N-1)/N of the buffer, and twice that for an all-reduce. Before each timed operation the
 // ranks write their buffers, as a backward pass would.
-#include <cstdlib>
 #include <memory>
 
+#include "bench/arguments.hpp"
 #include "bench/bench_memory.hpp"
 #include "bench/interleaved.hpp"
 #include "zero/world.hpp"
@@ -99,33 +99,31 @@ class Collectives {
   Interleaved run_;
 };
 
+constexpr const char* kUsage =
+    "usage: bench_collectives [--quick] [--ranks N] [--mib N] [--seconds S]\n"
+    "Collectives of the thread communicator beside the memcpy limit.\n"
+    "  --quick      4 MiB, few rounds: whether it runs, not how fast\n"
+    "  --ranks N    threads, at least 2 (default 2)\n"
+    "  --mib N      buffer of every rank, MiB (default 64)\n"
+    "  --seconds S  at most so long (default 30)\n";
+
 int run(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string arg = argv[i];
-    const bool has_value = i + 1 < argc;
-    if (arg == "--quick") {
+  Arguments arguments(argc, argv, "bench_collectives", kUsage);
+  while (arguments.next()) {
+    if (arguments.is("--quick")) {
       options.bytes = std::int64_t{4} << 20;
       options.rounds = 3;
       options.seconds = 0.5;
-    } else if (arg == "--ranks" && has_value) {
-      options.ranks = std::atoi(argv[++i]);
-    } else if (arg == "--mib" && has_value) {
-      options.bytes = std::atoll(argv[++i]) << 20;
-    } else if (arg == "--seconds" && has_value) {
-      options.seconds = std::atof(argv[++i]);
+    } else if (arguments.is("--ranks")) {
+      options.ranks = static_cast<int>(arguments.whole(2, 4096));
+    } else if (arguments.is("--mib")) {
+      options.bytes = arguments.whole(1, std::int64_t{1} << 20) << 20;
+    } else if (arguments.is("--seconds")) {
+      options.seconds = arguments.seconds();
     } else {
-      std::fprintf(stderr,
-                   "bench_collectives: unknown argument \"%s\"; valid: --quick, --ranks N, "
-                   "--mib N, --seconds S\n",
-                   arg.c_str());
-      return 2;
+      arguments.refuse_unknown();
     }
-  }
-  if (options.ranks < 2 || options.bytes < 1) {
-    std::fprintf(stderr, "bench_collectives: --ranks %d --mib %lld: at least 2 ranks and 1 MiB\n",
-                 options.ranks, static_cast<long long>(options.bytes >> 20));
-    return 2;
   }
   Collectives(options).measure();
   return 0;

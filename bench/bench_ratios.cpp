@@ -1,12 +1,16 @@
 // The kernels beside the ceiling of their own memory traffic, measured in the same rounds.
 //
-//   bench_ratios [--quick] [--elems N] [--seconds S] [--only NAME]
+//   bench_ratios [--quick] [--elems N] [--seconds S] [--only NAME]      (see --help)
 //
 // Exit status: 0, whatever the ratios are; a table row says MISSED below a target.
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
+#include "bench/arguments.hpp"
 #include "bench/bench_memory.hpp"
 #include "bench/ceilings.hpp"
 #include "bench/interleaved.hpp"
@@ -195,27 +199,35 @@ class Tables {
   Arrays a_;
 };
 
+constexpr const char* kUsage =
+    "usage: bench_ratios [--quick] [--elems N] [--seconds S] [--only NAME]\n"
+    "Kernels beside the ceiling of their own memory traffic, on one thread and on two.\n"
+    "  --quick      small arrays, few rounds: whether it runs, not how fast\n"
+    "  --elems N    elements of every array, rounded down to a multiple of 1024 (default "
+    "33554432)\n"
+    "  --seconds S  at most so long per table (default 20)\n"
+    "  --only NAME  one group of tables: adam, elementwise, slices, norm\n";
+
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string arg = argv[i];
-    const bool has_value = i + 1 < argc;
-    if (arg == "--quick") {
+  Arguments arguments(argc, argv, "bench_ratios", kUsage);
+  while (arguments.next()) {
+    if (arguments.is("--quick")) {
       options.elems = std::int64_t{1} << 20;
       options.rounds = 3;
       options.seconds = 0.5;
-    } else if (arg == "--elems" && has_value) {
-      options.elems = std::atoll(argv[++i]) / 1024 * 1024;
-    } else if (arg == "--seconds" && has_value) {
-      options.seconds = std::atof(argv[++i]);
-    } else if (arg == "--only" && has_value) {
-      options.only = argv[++i];
+    } else if (arguments.is("--elems")) {
+      options.elems = arguments.whole(1024, std::int64_t{1} << 32) / 1024 * 1024;
+    } else if (arguments.is("--seconds")) {
+      options.seconds = arguments.seconds();
+    } else if (arguments.is("--only")) {
+      options.only = arguments.text();
+      constexpr std::array<std::string_view, 4> kGroups = {"adam", "elementwise", "slices", "norm"};
+      if (std::find(kGroups.begin(), kGroups.end(), options.only) == kGroups.end()) {
+        arguments.refuse("--only \"" + options.only + "\": valid: adam, elementwise, slices, norm");
+      }
     } else {
-      std::fprintf(stderr,
-                   "bench_ratios: unknown argument \"%s\"; valid: --quick, --elems N, --seconds S, "
-                   "--only adam|elementwise|slices|norm\n",
-                   arg.c_str());
-      std::exit(2);
+      arguments.refuse_unknown();
     }
   }
   return options;

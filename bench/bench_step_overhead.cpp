@@ -1,18 +1,19 @@
 // What the runtime costs: a training step of the reference model at one rank, at each stage, beside
 // the same model in a hand-written loop with the same Adam kernel, in interleaved rounds.
 //
-//   bench_step_overhead [--seconds S] [--width W]
+//   bench_step_overhead [--seconds S] [--width W]      (see --help)
 //
 // S seconds per table, default 20. Exit status: 0, whatever the ratios are; a row says MISSED where
 // a step takes more than 5 % longer than the hand-written one.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
+#include "bench/arguments.hpp"
 #include "bench/interleaved.hpp"
 #include "kernels/kernels.hpp"
 #include "tools/train_model.hpp"
@@ -168,20 +169,31 @@ void compare(const gpt::Shape& shape, zero::DType dtype, double max_seconds) {
   std::fflush(stdout);
 }
 
+constexpr const char* kUsage =
+    "usage: bench_step_overhead [--seconds S] [--width W]\n"
+    "A training step of the reference model at one rank, beside a hand-written loop.\n"
+    "  --seconds S  at most so long per table (default 20)\n"
+    "  --width W    of the model; a multiple of its heads (default 64)\n";
+
 }  // namespace
 
 int main(int argc, char** argv) {
   gpt::Shape shape;
   double max_seconds = 20;
-  for (int i = 1; i < argc; ++i) {
-    if (i + 1 < argc && std::strcmp(argv[i], "--seconds") == 0) {
-      max_seconds = std::atof(argv[++i]);
-    } else if (i + 1 < argc && std::strcmp(argv[i], "--width") == 0) {
-      shape.width = std::atoi(argv[++i]);
+  zero::bench::Arguments arguments(argc, argv, "bench_step_overhead", kUsage);
+  while (arguments.next()) {
+    if (arguments.is("--seconds")) {
+      max_seconds = arguments.seconds();
+    } else if (arguments.is("--width")) {
+      shape.width = static_cast<int>(arguments.whole(2, 1 << 20));
     } else {
-      std::fprintf(stderr, "usage: bench_step_overhead [--seconds S] [--width W]\n");
-      return 2;
+      arguments.refuse_unknown();
     }
+  }
+  try {
+    gpt::check_shape(shape);
+  } catch (const std::invalid_argument& error) {
+    arguments.refuse("--width " + std::to_string(shape.width) + ": " + error.what());
   }
   for (const zero::DType dtype : {zero::DType::kFloat32, zero::DType::kBFloat16}) {
     compare(shape, dtype, max_seconds);

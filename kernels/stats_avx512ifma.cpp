@@ -49,9 +49,9 @@ ZERO_MATH __m512i abs_lanes(const G* grad) {
   return _mm512_and_si512(_mm512_castps_si512(load<Avx512>(grad).v), _mm512_set1_epi32(kAbsMask));
 }
 
-// Adds the squares of kChunk elements to the digits if all fit below the end of the window that
-// starts at exponent field `base` >= 1. Zeros, subnormals and what else lies below the window shift
-// out to nothing.
+// Adds the squares of kChunk elements to the digits if all are finite and fit below the end of the
+// window that starts at exponent field `base` >= 1. Zeros, subnormals and what else lies below the
+// window shift out to nothing.
 template <class G>
 static Extent add_window(const G* grad, std::uint32_t base, std::uint64_t* digits) {
   const __m512i mantissa_mask = _mm512_set1_epi32(kMantissaMask);
@@ -82,7 +82,10 @@ static Extent add_window(const G* grad, std::uint32_t base, std::uint64_t* digit
   }
   const Extent extent{_mm512_reduce_max_epu32(largest),
                       _mm512_reduce_min_epu32(smallest) < (base << 23) - 1};
-  if (exponent_field(extent.largest) >= base + kWindow) return extent;
+  // Near the top the window reaches past the largest exponent: infinities and NaN never fit.
+  if (extent.largest >= kInfinityBits || exponent_field(extent.largest) >= base + kWindow) {
+    return extent;
+  }
   // kChunk values below 2^52 each: the sums over all lanes fit 64 bits.
   const auto sum_low =
       static_cast<std::uint64_t>(_mm512_reduce_add_epi64(_mm512_add_epi64(low[0], low[1])));

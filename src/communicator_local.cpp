@@ -16,7 +16,6 @@ class LocalCommunicator final : public Communicator {
  public:
   LocalCommunicator(std::shared_ptr<LocalGroup> group, int rank)
       : group_(std::move(group)), rank_(rank) {}
-  ~LocalCommunicator() override { group_->leave(rank_); }
 
   int rank() const override { return rank_; }
   int world_size() const override { return group_->world_size(); }
@@ -24,8 +23,13 @@ class LocalCommunicator final : public Communicator {
   void reduce_scatter(const void* send, DType send_dtype, void* recv, DType recv_dtype,
                       std::int64_t shard_elems, const Reduction& reduction, const OpTag& tag,
                       Stream& stream) override {
-    run({0, Verb::kReduceScatter, tag, shard_elems, send_dtype, 0}, const_cast<void*>(send), stream,
-        [=, this] {
+    run({.verb = Verb::kReduceScatter,
+         .tag = tag,
+         .elems = shard_elems,
+         .dtype = send_dtype,
+         .recv_dtype = recv_dtype,
+         .reduction = reduction},
+        const_cast<void*>(send), stream, [=, this] {
           const void* const* sources = shards_of_all(rank_, shard_elems, send_dtype);
           void* const destination = recv;
           kernels::sum_slices({sources, peers_.size()}, send_dtype, {&destination, 1}, recv_dtype,
@@ -37,8 +41,8 @@ class LocalCommunicator final : public Communicator {
   void all_gather(const void* send, void* recv, std::int64_t shard_elems, DType dtype,
                   const OpTag& tag, Stream& stream) override {
     const std::int64_t bytes = shard_elems * static_cast<std::int64_t>(dtype_bytes(dtype));
-    run({0, Verb::kAllGather, tag, shard_elems, dtype, 0}, const_cast<void*>(send), stream,
-        [=, this] {
+    run({.verb = Verb::kAllGather, .tag = tag, .elems = shard_elems, .dtype = dtype},
+        const_cast<void*>(send), stream, [=, this] {
           // Starting with the next rank spreads the reads, so that not all hit one rank's memory.
           for (int step = 0; step < world_size(); ++step) {
             const int peer = (rank_ + step) % world_size();
@@ -51,26 +55,38 @@ class LocalCommunicator final : public Communicator {
 
   void all_reduce(void* data, DType dtype, std::int64_t shard_elems, const Reduction& reduction,
                   const OpTag& tag, Stream& stream) override {
-    run({0, Verb::kAllReduce, tag, shard_elems, dtype, 0}, data, stream, [=, this] {
-      // One pass: this rank sums its shard and writes it to all. No one else touches that shard.
-      const void* const* sources = shards_of_all(rank_, shard_elems, dtype);
-      kernels::sum_slices({sources, peers_.size()}, dtype,
-                          {const_cast<void* const*>(peers_.data()), peers_.size()}, dtype,
-                          shard_elems, reduction.divisor, reduction.accumulate, order(reduction));
-    });
+    run({.verb = Verb::kAllReduce,
+         .tag = tag,
+         .elems = shard_elems,
+         .dtype = dtype,
+         .reduction = reduction},
+        data, stream, [=, this] {
+          // One pass: this rank sums its shard and writes it to all. No one else touches that
+          // shard.
+          const void* const* sources = shards_of_all(rank_, shard_elems, dtype);
+          kernels::sum_slices({sources, peers_.size()}, dtype,
+                              {const_cast<void* const*>(peers_.data()), peers_.size()}, dtype,
+                              shard_elems, reduction.divisor, reduction.accumulate,
+                              order(reduction));
+        });
   }
 
   void broadcast(void* data, std::int64_t elems, DType dtype, int root, const OpTag& tag,
                  Stream& stream) override {
-    run({0, Verb::kBroadcast, tag, elems, dtype, root}, data, stream, [=, this] {
-      if (rank_ == root) return;
-      kernels::copy_now(data, group_->post(root).data,
-                        elems * static_cast<std::int64_t>(dtype_bytes(dtype)));
-    });
+    if (root < 0 || root >= world_size()) {
+      throw UsageError(concat("broadcast of ", tag.name, ": the root is rank ", root,
+                              "; this group has ranks 0 to ", world_size() - 1));
+    }
+    run({.verb = Verb::kBroadcast, .tag = tag, .elems = elems, .dtype = dtype, .root = root}, data,
+        stream, [=, this] {
+          if (rank_ == root) return;
+          kernels::copy_now(data, group_->post(root).data,
+                            elems * static_cast<std::int64_t>(dtype_bytes(dtype)));
+        });
   }
 
   void barrier(const OpTag& tag, Stream& stream) override {
-    run({0, Verb::kBarrier, tag, 0, DType::kFloat32, 0}, nullptr, stream, [] {});
+    run({.verb = Verb::kBarrier, .tag = tag}, nullptr, stream, [] {});
   }
 
   void set_timeout(std::chrono::duration<double> timeout) override {
@@ -83,9 +99,7 @@ class LocalCommunicator final : public Communicator {
   void run(OpFingerprint op, void* data, Stream& stream, Work work) {
     op.sequence = ++issued_;
     stream.enqueue([this, op = std::move(op), data, work = std::move(work)] {
-      group_->open(rank_, {op, data});
-      work();
-      group_->close(rank_);
+      group_->collective(rank_, {op, data}, work);
     });
   }
 

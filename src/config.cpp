@@ -28,7 +28,8 @@ detail::JsonNode empty_object(std::string_view origin) {
 Config::Config() : Config(std::make_shared<const detail::JsonNode>(empty_object("config"))) {}
 
 Config::Config(std::shared_ptr<const detail::JsonNode> tree)
-    : tree_(std::move(tree)), json_(detail::write_json(*tree_)) {
+    : tree_(std::move(tree)),
+      json_(std::make_shared<const std::string>(detail::write_json(*tree_))) {
   detail::Reading reading;
   detail::read_settings(*tree_, reading);
   const auto& rows = detail::config_schema();

@@ -1,5 +1,6 @@
 // The batch triple: train = micro x accumulation x world size (semantics of DeepSpeed, without its
 // rounding).
+#include <algorithm>
 #include <limits>
 
 #include "zero/config.hpp"
@@ -85,9 +86,17 @@ void Config::resolve_batch(int world_size, std::optional<std::int64_t> caller_mi
                           *accumulation, ", world size ", world));
   }
   if (caller_micro.has_value() && *caller_micro != *micro) {
-    warnings_.push_back(detail::concat("train_micro_batch_size_per_gpu: the file settles it as ",
-                                       *micro, "; the caller's ", *caller_micro, " is not used"));
+    const std::string rest =
+        detail::concat(" as ", *micro, "; the caller's ", *caller_micro, " is not used");
+    const std::string key = "train_micro_batch_size_per_gpu: ";
+    const std::string by_file = key + "the file settles it" + rest;
+    const std::string by_call = key + "an earlier call settled it" + rest;
+    const bool told = std::any_of(warnings_.begin(), warnings_.end(), [&](const std::string& w) {
+      return w == by_file || w == by_call;
+    });
+    if (!told) warnings_.push_back(batch_settled_ ? by_call : by_file);
   }
+  batch_settled_ = true;
   train_batch_size = whole;
   micro_batch_size = micro;
   accumulation_steps = accumulation;

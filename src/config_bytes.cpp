@@ -1,5 +1,6 @@
 // Sizes in bytes, as people write and read them.
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -24,7 +25,8 @@ std::string format_bytes(std::int64_t bytes) {
                                                         "TiB", "PiB", "EiB"};
   std::size_t unit = 0;
   auto value = static_cast<double>(bytes);
-  while ((value >= 1024 || value <= -1024) && unit + 1 < kUnits.size()) {
+  // With decimals, 1023.995 would be written as 1024.00.
+  while (std::abs(value) >= (unit == 0 ? 1024 : 1023.995) && unit + 1 < kUnits.size()) {
     value /= 1024;
     ++unit;
   }

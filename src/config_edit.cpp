@@ -1,7 +1,9 @@
 #include "src/config_edit.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "src/config_schema.hpp"
 #include "src/config_text.hpp"
@@ -10,75 +12,110 @@
 namespace zero::detail {
 namespace {
 
-// The member with this key, or the one that is another name of the same row.
-JsonMember* find_member(JsonNode& object, std::string_view section, std::string_view key) {
-  const auto same_key = [&](const JsonMember& member) { return member.key == key; };
-  auto found = std::find_if(object.members.begin(), object.members.end(), same_key);
-  const auto row = find_row(section, key);
-  if (found == object.members.end() && row.has_value()) {
-    found = std::find_if(object.members.begin(), object.members.end(),
-                         [&](const JsonMember& m) { return find_row(section, m.key) == row; });
-  }
+JsonMember* find_member(JsonNode& object, std::string_view key) {
+  const auto found = std::find_if(object.members.begin(), object.members.end(),
+                                  [&](const JsonMember& member) { return member.key == key; });
   return found == object.members.end() ? nullptr : &*found;
 }
 
-// The section's path as the table writes it; unknown sections have no rows, so any path will do.
-std::string section_path(std::string_view section, std::string_view key) {
-  const auto row = find_row(section, key);
-  return row.has_value() ? config_schema()[*row].path : join_path(section, key);
+bool is_object(const JsonNode& node) { return node.kind == JsonNode::Kind::kObject; }
+
+bool is_name_of(const SchemaRow& row, std::string_view key) {
+  return key == row_name(row) || (!key.empty() && key == row.old_name) ||
+         std::find(row.aliases.begin(), row.aliases.end(), key) != row.aliases.end();
 }
 
-void merge_section(JsonNode& target, JsonNode patch, const std::string& section) {
+// Takes out of `target` what `patch` gives under another name, so that the two cannot contradict
+// each other. Two names within the patch are left for the reader to judge. `renamed`: the target is
+// itself the patch's section under another name, so equal keys go as well.
+void drop_other_names(JsonNode& target, const JsonNode& patch, const std::string& section,
+                      bool renamed = false) {
+  for (const JsonMember& given : patch.members) {
+    const auto row = find_row(section, given.key);
+    if (!row.has_value()) continue;  // a comment, or nothing that is known
+    for (std::size_t i = 0; i < target.members.size();) {
+      JsonMember& old = target.members[i];
+      const bool same_row = is_name_of(config_schema()[*row], old.key);
+      const bool other_name = renamed || old.key != given.key;
+      bool drop = same_row && other_name;
+      if (same_row && is_object(old.value) && is_object(given.value)) {
+        drop_other_names(old.value, given.value, config_schema()[*row].path, other_name);
+        drop = other_name && old.value.members.empty();
+      }
+      if (drop) {
+        target.members.erase(target.members.begin() + static_cast<std::ptrdiff_t>(i));
+      } else {
+        ++i;
+      }
+    }
+  }
+}
+
+void merge_members(JsonNode& target, JsonNode patch) {
   for (JsonMember& member : patch.members) {
-    JsonMember* old = find_member(target, section, member.key);
+    JsonMember* old = find_member(target, member.key);
     if (old == nullptr) {
       target.members.push_back(std::move(member));
-    } else if (old->value.kind == JsonNode::Kind::kObject &&
-               member.value.kind == JsonNode::Kind::kObject) {
-      merge_section(old->value, std::move(member.value), section_path(section, member.key));
+    } else if (is_object(old->value) && is_object(member.value)) {
+      merge_members(old->value, std::move(member.value));
     } else {
       *old = std::move(member);
     }
   }
 }
 
-}  // namespace
-
-void merge_objects(JsonNode& target, JsonNode patch) {
-  merge_section(target, std::move(patch), "");
+JsonNode empty_object(const Place& place) {
+  JsonNode object;
+  object.kind = JsonNode::Kind::kObject;
+  object.place = place;
+  return object;
 }
 
-void set_value(JsonNode& root, std::string_view path, JsonNode value, const Place& place) {
-  JsonNode* node = &root;
-  std::string section;
-  int depth = 0;
+std::vector<std::string_view> split(std::string_view path, const Place& place) {
+  std::vector<std::string_view> keys;
   for (std::string_view rest = path;;) {
     const std::size_t dot = rest.find('.');
-    const std::string_view key = rest.substr(0, dot);
-    if (key.empty() || ++depth >= kMaxJsonDepth) {
+    keys.push_back(rest.substr(0, dot));
+    if (keys.back().empty() || static_cast<int>(keys.size()) >= kMaxJsonDepth) {
       throw ConfigError(concat(to_string(place), ": ", quoted(path, 80),
                                " is no path of a key; valid: such as zero_optimization.stage"));
     }
-    JsonMember* member = find_member(*node, section, key);
-    if (member == nullptr) {
-      JsonNode object;
-      object.kind = JsonNode::Kind::kObject;
-      object.place = place;
-      node->members.push_back({std::string(key), place, std::move(object)});
-      member = &node->members.back();
-    }
-    if (dot == rest.npos) {
-      *member = {std::string(key), place, std::move(value)};
-      return;
-    }
-    if (member->value.kind != JsonNode::Kind::kObject) {
-      throw ConfigError(concat(to_string(place), ": ", shortened(path, 80), ": ",
-                               join_path(section, key),
+    if (dot == rest.npos) return keys;
+    rest.remove_prefix(dot + 1);
+  }
+}
+
+}  // namespace
+
+void merge_objects(JsonNode& target, JsonNode patch) {
+  drop_other_names(target, patch, "");
+  merge_members(target, std::move(patch));
+}
+
+void set_value(JsonNode& root, std::string_view path, JsonNode value, const Place& place) {
+  const std::vector<std::string_view> keys = split(path, place);
+  JsonNode patch;  // no object: what is there under another name goes as a whole
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
+    JsonNode object = empty_object(place);
+    object.members.push_back({std::string(*key), place, std::move(patch)});
+    patch = std::move(object);
+  }
+  drop_other_names(root, patch, "");
+  JsonNode* node = &root;
+  std::string above;
+  for (const std::string_view& key : keys) {
+    if (!is_object(*node)) {
+      throw ConfigError(concat(to_string(place), ": ", shortened(path, 80), ": ", above,
                                " is not an object, so nothing can be set in it"));
     }
-    section = section_path(section, key);
+    JsonMember* member = find_member(*node, key);
+    if (member == nullptr) {
+      node->members.push_back({std::string(key), place, empty_object(place)});
+      member = &node->members.back();
+    }
+    above = join_path(above, key);
     node = &member->value;
-    rest.remove_prefix(dot + 1);
+    if (&key == &keys.back()) *member = {std::string(key), place, std::move(value)};
   }
 }
 

@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMessageLimit = 300;
+constexpr int kNumberOverflow = 406;  // of nlohmann/json: out_of_range.406
 
 // Walks the text and leaves in `*consumed` how much of it the lexer has seen.
 class CountingIterator {
@@ -63,7 +64,15 @@ class TreeBuilder : public Json::json_sax_t {
     }
   }
 
-  std::size_t* consumed() { return &consumed_; }
+  // Whether the text is JSON with numbers that fit; if not, a problem has been added.
+  bool parse() {
+    if (refuse_nul()) return false;
+    return Json::sax_parse(CountingIterator(text_, 0, &consumed_),
+                           CountingIterator(text_, text_.size(), &consumed_), this,
+                           Json::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
+  }
+  // Whether the parser stopped at a number beyond double: JSON, but of no use.
+  bool overflowed() const { return overflowed_; }
   JsonNode take_root() { return std::move(root_); }
 
   bool null() override { return plain(JsonNode::Kind::kNull, 4); }
@@ -91,11 +100,21 @@ class TreeBuilder : public Json::json_sax_t {
     return true;
   }
   bool end_object() override {
-    drop_duplicates(*open_.back());
+    if (!in_comment()) drop_duplicates(*open_.back());
     open_.pop_back();
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
+    overflowed_ = error.id == kNumberOverflow;
+    if (overflowed_) {
+      const std::size_t begin = number_start();
+      std::size_t end = begin;
+      while (end < text_.size() && is_number_char(text_[end])) ++end;
+      problems_.add(place(begin), path_to_come(),
+                    shortened(text_.substr(begin, end - begin), kMessageLimit) +
+                        " is too large: beyond 1.7976931348623157e+308");
+      return false;
+    }
     std::string_view what = error.what();
     // "[json.exception.parse_error.101] parse error at line 3, column 5: syntax error ...": the
     // place is said by ours.
@@ -104,13 +123,19 @@ class TreeBuilder : public Json::json_sax_t {
         what.starts_with("parse error at") && end != what.npos) {
       what.remove_prefix(std::min(what.find(": ", end) + 2, what.size()));
     }
-    problems_.add(place(error_offset(what)),
-                  key_.empty() ? current_path() : join_path(current_path(), key_),
+    problems_.add(place(error_offset(what)), path_to_come(),
                   "not JSON: " + shortened(what, kMessageLimit));
     return false;
   }
 
  private:
+  // The parser takes a NUL byte as the end of the text.
+  bool refuse_nul() {
+    const std::size_t at = text_.find('\0');
+    if (at != text_.npos) problems_.add(place(at), "", "not JSON: a NUL byte");
+    return at != text_.npos;
+  }
+
   Place place(std::size_t offset) const {
     const auto after = std::upper_bound(line_starts_.begin(), line_starts_.end(), offset);
     return {source_, static_cast<int>(after - line_starts_.begin()),
@@ -184,6 +209,21 @@ class TreeBuilder : public Json::json_sax_t {
     return true;
   }
 
+  std::string path_to_come() const {
+    return key_.empty() ? current_path() : join_path(current_path(), key_);
+  }
+
+  // Whether what is open is part of a comment: there, nothing is a key.
+  bool in_comment() const {
+    for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
+      if (open_[i]->kind == JsonNode::Kind::kObject &&
+          is_comment_key(open_[i]->members.back().key)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   // The path of what is open, for messages.
   std::string current_path() const {
     std::string path;
@@ -226,6 +266,7 @@ class TreeBuilder : public Json::json_sax_t {
   Problems& problems_;
   std::vector<std::size_t> line_starts_ = {0};
   std::size_t consumed_ = 0;
+  bool overflowed_ = false;
   JsonNode root_;
   std::vector<JsonNode*> open_;  // from the root to the innermost object or array
   std::string key_;              // of the value to come; empty when there is none
@@ -236,20 +277,14 @@ class TreeBuilder : public Json::json_sax_t {
 
 JsonNode parse_json(std::string_view text, std::string_view source, Problems& problems) {
   TreeBuilder builder(text, source, problems);
-  const CountingIterator begin(text, 0, builder.consumed());
-  const CountingIterator end(text, text.size(), builder.consumed());
-  const bool parsed = Json::sax_parse(begin, end, &builder, Json::input_format_t::json,
-                                      /*strict=*/true, /*ignore_comments=*/true);
-  if (!parsed) problems.throw_if_any();
+  if (!builder.parse()) problems.throw_if_any();
   return builder.take_root();
 }
 
 bool is_json(std::string_view text) {
   Problems problems;
   TreeBuilder builder(text, "", problems);
-  return Json::sax_parse(CountingIterator(text, 0, builder.consumed()),
-                         CountingIterator(text, text.size(), builder.consumed()), &builder,
-                         Json::input_format_t::json, true, true);
+  return builder.parse() || builder.overflowed();
 }
 
 }  // namespace zero::detail

@@ -58,11 +58,12 @@ class Problems {
 // Objects and arrays deeper than this are refused.
 inline constexpr int kMaxJsonDepth = 64;
 
-// Duplicate keys go to `problems` and only the first is kept; keys that are comments may repeat.
-// Throws ConfigError if the text is no JSON or nested too deeply.
+// Duplicate keys go to `problems` and only the first is kept; keys that are comments, and those
+// inside of comments, may repeat. Throws ConfigError if the text is no JSON, has a number beyond
+// double, or is nested too deeply.
 JsonNode parse_json(std::string_view text, std::string_view source, Problems& problems);
 
-// Whether the text is one JSON value, comments and nesting as above.
+// Whether the text is one JSON value, comments and nesting as above. Numbers may be of any size.
 bool is_json(std::string_view text);
 
 // The tree as JSON text, indented by two blanks, lists of plain values on one line.

@@ -17,6 +17,7 @@ void add_not_built_rows(std::vector<SchemaRow>& rows);  // refused by name
 
 // Ranges that several keys have.
 inline constexpr double kFloatMax = std::numeric_limits<float>::max();
+inline constexpr double kFloatMin = std::numeric_limits<float>::min();  // 1 / x is finite as well
 inline constexpr double kIntMax = std::numeric_limits<int>::max();
 inline constexpr Range kPositive = {.low = 1};
 inline constexpr Range kNotNegative = {.low = 0};

@@ -155,7 +155,7 @@ void add_precision_rows(std::vector<SchemaRow>& rows) {
   rows.push_back({.path = "fp16.loss_scale",
                   .type = Type::kNumber,
                   .default_value = 0.0,
-                  .range = kFiniteFloat,
+                  .range = {.low = kFloatMin, .high = kFloatMax, .or_zero = true},
                   .about = "Above 0: a fixed scale; 0: a dynamic one.",
                   .set = [](Config& c, const Value& v) { c.loss_scale.loss_scale = number(v); }});
   rows.push_back(
@@ -188,7 +188,7 @@ void add_precision_rows(std::vector<SchemaRow>& rows) {
       {.path = "fp16.min_loss_scale",
        .type = Type::kNumber,
        .default_value = 1.0,
-       .range = {.low = 0, .high = kFloatMax, .above_low = true},
+       .range = {.low = kFloatMin, .high = kFloatMax},
        .about = "The dynamic scale never falls below; an overflow there ends the run.",
        .set = [](Config& c, const Value& v) { c.loss_scale.min_loss_scale = number(v); }});
   rows.push_back({.path = "bf16",

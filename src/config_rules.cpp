@@ -56,6 +56,22 @@ void check_loss_scale(Reading& reading, const Config& config) {
              start, " (2^initial_scale_power): an overflow would raise it"));
 }
 
+// One line for all of them: they are one mistake.
+void note_unused_fp16(Reading& reading, const Config& config) {
+  if (config.fp16_enabled.value_or(false)) return;
+  std::string keys;
+  for (std::size_t i = 0; i < reading.settings.size(); ++i) {
+    const std::optional<Setting>& setting = reading.settings[i];
+    const SchemaRow& row = config_schema()[i];
+    if (row_section(row) != "fp16" || row_name(row) == "enabled") continue;
+    if (!setting.has_value() || setting->state != Setting::State::kGiven) continue;
+    keys += (keys.empty() ? "" : ", ") + setting->path;
+  }
+  if (keys.empty()) return;
+  reading.warnings.push_back(keys + ": no effect: fp16.enabled is " +
+                             (config.fp16_enabled.has_value() ? "false" : "not given"));
+}
+
 // Notes on keys that are given and do nothing.
 void note_idle_keys(Reading& reading, const Config& config) {
   const auto& rows = config_schema();
@@ -113,6 +129,7 @@ void check_rules(Reading& reading, Config& config) {
   check_optimizer(reading, config);
   check_loss_scale(reading, config);
   check_budget(reading, config);
+  note_unused_fp16(reading, config);
   note_idle_keys(reading, config);
 }
 

@@ -30,7 +30,9 @@ std::string bound_text(double x) {
 std::string range_text(const Range& range) {
   std::string text;
   if (range.low != -std::numeric_limits<double>::infinity()) {
-    text += (range.above_low ? ", above " : ", at least ") + bound_text(range.low);
+    text += (range.or_zero ? ", 0 or " : ", ") +
+            (range.above_low ? std::string("above ") : std::string("at least ")) +
+            bound_text(range.low);
   }
   if (range.high != std::numeric_limits<double>::infinity()) {
     text += (range.below_high ? ", below " : ", at most ") + bound_text(range.high);

@@ -44,7 +44,9 @@ struct Range {
   double high = std::numeric_limits<double>::infinity();
   bool above_low = false;   // low itself is out of range
   bool below_high = false;  // high itself is out of range
+  bool or_zero = false;     // 0 is in the range as well
   bool contains(double x) const {
+    if (or_zero && x == 0) return true;
     return (above_low ? x > low : x >= low) && (below_high ? x < high : x <= high);
   }
 };

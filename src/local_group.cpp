@@ -1,5 +1,6 @@
 #include "src/local_group.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -11,6 +12,8 @@ namespace {
 
 constexpr int kSpins = 2000;  // about 20 us: longer than a rendezvous of running threads takes
 constexpr int kYields = 16;
+// About 31 years, a deadline that the clock can still count to.
+constexpr double kLongestTimeoutS = 1e9;
 
 void cpu_pause() {
 #if defined(__x86_64__)
@@ -18,12 +21,19 @@ void cpu_pause() {
 #endif
 }
 
+double checked_seconds(std::chrono::duration<double> timeout) {
+  if (timeout.count() > 0) return std::min(timeout.count(), kLongestTimeoutS);
+  throw UsageError(concat("the deadline of a rank's waits is ", timeout.count(),
+                          " s, must be above 0"));  // NaN as well
+}
+
 }  // namespace
 
 LocalGroup::LocalGroup(int world_size, std::chrono::duration<double> timeout) {
+  const double timeout_s = checked_seconds(timeout);
   for (int rank = 0; rank < world_size; ++rank) {
     ranks_.push_back(std::make_unique<RankState>());
-    ranks_.back()->timeout_s = timeout.count();
+    ranks_.back()->timeout_s = timeout_s;
   }
   // More ranks than cores: spinning would only keep the awaited rank off its core.
   spins_ = static_cast<unsigned>(world_size) <= std::thread::hardware_concurrency() ? kSpins : 0;
@@ -69,6 +79,12 @@ void LocalGroup::close(int rank) {
     wait_for_readers(rank);
     throw;
   }
+}
+
+void LocalGroup::fail(int rank, const char* what) noexcept {
+  abort(rank, concat("rank ", rank, " failed in ", doing(rank), ": ", what));
+  state(rank).reading.store(false, std::memory_order_release);
+  wait_for_readers(rank);
 }
 
 // Bounded without a deadline: who reads is copying or summing, and whoever waits in a meeting of an
@@ -164,7 +180,7 @@ std::string LocalGroup::doing(int rank) {
 }
 
 void LocalGroup::set_timeout(int rank, std::chrono::duration<double> timeout) {
-  state(rank).timeout_s = timeout.count();
+  state(rank).timeout_s = checked_seconds(timeout);
 }
 
 void LocalGroup::leave(int rank) noexcept {

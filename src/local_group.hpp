@@ -3,8 +3,9 @@
 // A collective is two meetings. Before the first each rank posts what it is about to do and where
 // its buffers are; between the two every rank may read every posted buffer; after the second the
 // buffers are the ranks' own again. A meeting ends in one of: all are there; the deadline passed; a
-// missing rank has left for good; someone called abort. All but the first throw CommError. Who
-// throws frees its buffers, so it first waits for those who are between the two meetings.
+// missing rank has left for good; someone called abort. All but the first throw CommError. A rank
+// whose work between the two fails aborts the group. Who throws frees its buffers, so it first
+// waits for those who are between the two meetings.
 //
 // Thread-safety: each rank's calls come from one thread at a time; abort and leave from any.
 #pragma once
@@ -13,9 +14,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "zero/communicator.hpp"
@@ -30,17 +33,31 @@ class LocalGroup {
     void* data = nullptr;
   };
 
+  // Throws UsageError unless the timeout is above 0.
   LocalGroup(int world_size, std::chrono::duration<double> timeout);
 
   int world_size() const { return static_cast<int>(ranks_.size()); }
 
-  // First meeting: posts and waits for all. Throws unless all ranks posted the same operation.
-  void open(int rank, Post post);
-  // Second meeting: buffers may be touched by their owners again after it.
-  void close(int rank);
-  // REQUIRES: between open() and close().
+  // Posts, meets all, runs `work`, meets all again. Throws unless all ranks posted the same
+  // operation. What `work` throws is rethrown, and ends the others with a CommError that names it.
+  template <class Work>
+  void collective(int rank, Post post, const Work& work) {
+    open(rank, std::move(post));
+    try {
+      work();
+    } catch (const std::exception& error) {
+      fail(rank, error.what());
+      throw;
+    } catch (...) {
+      fail(rank, "an exception that is no std::exception");
+      throw;
+    }
+    close(rank);
+  }
+  // REQUIRES: inside the work of a collective.
   const Post& post(int rank) const { return ranks_[static_cast<std::size_t>(rank)]->post; }
 
+  // Throws UsageError unless the timeout is above 0.
   void set_timeout(int rank, std::chrono::duration<double> timeout);
   // The rank will not come back: who waits for it, now or later, ends with an error.
   void leave(int rank) noexcept;
@@ -59,6 +76,12 @@ class LocalGroup {
   };
   RankState& state(int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
 
+  // First meeting: posts and waits for all.
+  void open(int rank, Post post);
+  // Second meeting: buffers may be touched by their owners again after it.
+  void close(int rank);
+  // Instead of close(), after an error: ends the group.
+  void fail(int rank, const char* what) noexcept;
   void meet(int rank);
   void sleep_until_met(int rank, std::uint64_t generation, std::uint64_t my_meetings);
   void wait_for_readers(int rank) const;
@@ -81,7 +104,7 @@ class LocalGroup {
   std::string reason_;
 };
 
-// A rank's end of the group. The group is left when the communicator is destroyed.
+// A rank's end of the group. Who runs the rank calls leave() when it is over.
 std::unique_ptr<Communicator> make_local_communicator(std::shared_ptr<LocalGroup> group, int rank);
 
 }  // namespace zero::detail

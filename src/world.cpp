@@ -1,7 +1,9 @@
 #include "zero/world.hpp"
 
+#include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -44,28 +46,57 @@ void run_ranks(int world_size, const std::function<void(World&)>& body, const Ru
   int first = -1;
 
   const auto run = [&](int rank) {
-    World world(make_host_device(), detail::make_local_communicator(group, rank));
+    std::optional<World> world;  // outlives the abort below, which ends what its streams wait for
     const auto failed = [&](const std::string& what) {
       {
         const std::lock_guard lock(mutex);
         errors[static_cast<std::size_t>(rank)] = std::current_exception();
         if (first < 0) first = rank;
       }
-      world.communicator().abort(detail::concat("rank ", rank, " ended with an error: ", what));
+      group->abort(rank, detail::concat("rank ", rank, " ended with an error: ", what));
     };
     try {
-      body(world);
+      world.emplace(make_host_device(), detail::make_local_communicator(group, rank));
+      body(*world);
     } catch (const std::exception& error) {
       failed(error.what());
     } catch (...) {
       failed("an exception that is no std::exception");
     }
+    world.reset();  // finishes what was enqueued
+    group->leave(rank);
   };
 
+  // Either every rank gets a thread, or none begins.
+  enum class Start { kUnknown, kGo, kStay };
+  std::atomic<Start> start{Start::kUnknown};
   std::vector<std::thread> threads;
-  for (int rank = 1; rank < world_size; ++rank) threads.emplace_back(run, rank);
+  const auto give = [&](Start verdict) {
+    start = verdict;
+    start.notify_all();
+  };
+  const auto join = [&] {
+    for (std::thread& thread : threads) thread.join();
+  };
+  try {
+    for (int rank = 1; rank < world_size; ++rank) {
+      threads.emplace_back([&, rank] {
+        start.wait(Start::kUnknown);
+        if (start == Start::kGo) run(rank);
+      });
+    }
+  } catch (const std::exception& error) {
+    give(Start::kStay);
+    join();
+    throw Error(detail::concat(
+        "run_ranks: only ", threads.size() + 1, " of ", world_size,
+        " ranks could be given a thread (", error.what(),
+        "), so none has begun. Use fewer ranks, or raise the limits on threads and address space",
+        " (ulimit -u, ulimit -v; pids.max and memory.max of the container)"));
+  }
+  give(Start::kGo);
   run(0);
-  for (std::thread& thread : threads) thread.join();
+  join();
 
   // The rank whose failure ended the group tells the cause; the others only report the consequence.
   if (const int cause = group->first_failed_rank();

@@ -3,8 +3,8 @@
 // The life of a parameter:
 //   allocate      only this rank's shard stays; small (persistent) parameters stay whole
 //   begin_load    a whole bucket in passing memory takes the start values; end_load keeps the shard
-//   before_use    the unit's buckets are all-gathered, the next units' in the recorded order as
-//   well after_use     the last user lets the whole bucket go; the model's pointers become null
+//   before_use    the unit's buckets are all-gathered, and the next units' in the recorded order
+//   after_use     the last user lets the whole bucket go; the model's pointers become null
 //   reduce        every micro-step: the whole gradient is reduce-scattered into the shard
 //   (update)      the shard is updated in place
 //   publish       nothing: the next gather brings the new values; persistent ones are gathered now

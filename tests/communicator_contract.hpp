@@ -20,6 +20,7 @@
 
 #include "zero/communicator.hpp"
 #include "zero/device.hpp"
+#include "zero/error.hpp"
 #include "zero/world.hpp"
 
 namespace zero::contract {
@@ -215,6 +216,27 @@ TEST_P(CommunicatorContract, Broadcast) {
         }
       }
     }
+  });
+}
+
+// Refused before anything is enqueued, so the communicator goes on working.
+TEST_P(CommunicatorContract, RefusesARootThatIsNoRank) {
+  run([](Rank& r) {
+    for (const int root : {-1, r.size, 1 << 30}) {
+      float data = 1.0f;
+      try {
+        r.comm.broadcast(&data, 1, DType::kFloat32, root, {Purpose::kParams, "weights"}, r.stream);
+        ADD_FAILURE() << "accepted root " << root;
+      } catch (const UsageError& error) {
+        const std::string text = error.what();
+        for (const std::string& part :
+             {std::string("weights"), std::to_string(root), "0 to " + std::to_string(r.size - 1)}) {
+          EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
+        }
+      }
+    }
+    r.comm.barrier({Purpose::kControl, "still working"}, r.stream);
+    r.stream.synchronize();
   });
 }
 

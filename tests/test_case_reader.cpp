@@ -233,6 +233,65 @@ TEST(CaseReader, WrongValuesAreRefusedByPath) {
   EXPECT_THAT(error_of("[]"), HasSubstr("the file: [] is not an object"));
 }
 
+// Numbers beyond what they are kept in would otherwise come out as other numbers.
+TEST(CaseReader, WholeNumbersHaveAnUpperBoundThatIsNamed) {
+  const std::string gradients = R"("micro_steps": [{"gradients": {}}]})";
+  EXPECT_THAT(error_of(with_steps(R"([{"repeat": 2147483648, )" + gradients + "]")),
+              HasSubstr("steps[0].repeat: 2147483648 is not a whole number of at least 1 and at "
+                        "most 2147483647"));
+  EXPECT_EQ(read_case(with_steps(R"([{"repeat": 2147483647, )" + gradients + "]"))
+                .phases[0]
+                .steps[0]
+                .repeat,
+            2147483647);
+  EXPECT_THAT(
+      error_of(with_steps(R"([{"micro_steps": [{"repeat": 4294967297, "gradients": {}}]}])")),
+      HasSubstr("steps[0].micro_steps[0].repeat: 4294967297 is not"));
+  for (const char* size : {"4097", "2147483648", "4294967296", "4294967297"}) {
+    const std::string wrong = std::string("world_size: ") + size +
+                              " is not a whole number of at least 1 and at most 4096";
+    EXPECT_THAT(error_of(std::string("{\"world_size\": ") + size + "}"), HasSubstr(wrong));
+    EXPECT_THAT(error_of(std::string(R"({"world_size": 1, "config": {}, "parameters": [],
+                                      "phases": [{"world_size": )") +
+                         size + R"(, "steps": []}]})"),
+                HasSubstr("phases[0]." + wrong));
+  }
+  EXPECT_EQ(read_case(R"({"world_size": 4096, "config": {}, "parameters": [], "steps": []})")
+                .phases[0]
+                .world_size,
+            4096);
+  const auto with_group = [](const std::string& group) {
+    return error_of(R"({"world_size": 1, "config": {}, "steps": [], "parameters": [
+                        {"name": "a", "shape": [1], "group": )" +
+                    group + "}]}");
+  };
+  EXPECT_THAT(with_group("4294967296"), HasSubstr("parameters[0].group: 4294967296 is not"));
+  EXPECT_THAT(with_group("2147483648"), HasSubstr("parameters[0].group: 2147483648 is not"));
+  // 2^53 + 1 is no double: it must not come out as 2^53.
+  EXPECT_THAT(
+      error_of(with_steps("[]", R"(, "expect_bytes": {"1": {"params": 9007199254740993}})")),
+      HasSubstr("at most 9007199254740991"));
+}
+
+TEST(CaseReader, DeepNestingIsRefused) {
+  const auto nested = [](std::size_t depth) {
+    return R"({"about": )" + std::string(depth, '[') + std::string(depth, ']') + "}";
+  };
+  for (const std::size_t depth : {std::size_t{64}, std::size_t{1'000'000}}) {
+    EXPECT_EQ(error_of(nested(depth)), "about: nested more than 64 deep");
+  }
+  EXPECT_THAT(error_of(nested(63)), HasSubstr("is not a string"));
+  EXPECT_EQ(error_of(std::string(65, '[')), "the file: nested more than 64 deep");
+}
+
+TEST(CaseReader, ANulByteIsNoEndOfTheFile) {
+  using namespace std::string_literals;
+  const std::string file = R"({"world_size": 1, "config": {}, "parameters": [], "steps": []})";
+  EXPECT_EQ(error_of(file), "no error");
+  EXPECT_THAT(error_of(file + "\n \0 nonsense"s), HasSubstr("line 2, column 2: a NUL byte"));
+  EXPECT_THAT(error_of("\0"s), HasSubstr("line 1, column 1: a NUL byte"));
+}
+
 TEST(CaseReader, WrongParametersAreRefusedByPath) {
   const auto with_parameters = [](const std::string& list) {
     return error_of(R"({"world_size": 1, "config": {}, "parameters": )" + list +

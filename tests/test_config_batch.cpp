@@ -137,6 +137,37 @@ TEST(ConfigBatch, ReproducibleNeedsPowersOfTwo) {
   }
 }
 
+TEST(ConfigBatch, ASecondCallChangesNothing) {
+  Config file = with({std::nullopt, 4, std::nullopt});
+  file.resolve_batch(2, 8);
+  const auto warnings = file.warnings();
+  EXPECT_WARNS(file, "the file settles it as 4; the caller's 8 is not used");
+  file.resolve_batch(2, 8);
+  EXPECT_EQ(file.warnings(), warnings);
+  file.resolve_batch(2, 4);
+  file.resolve_batch(2);
+  EXPECT_EQ(file.warnings(), warnings);
+
+  Config caller = with({});
+  const auto before = caller.warnings();
+  caller.resolve_batch(2, 8);
+  EXPECT_EQ(caller.warnings(), before);
+  // What is settled stays, and it was not the file.
+  caller.resolve_batch(2, 4);
+  EXPECT_EQ(caller.micro_batch_size, 8);
+  EXPECT_NO_WARNING(caller, "the file");
+  EXPECT_WARNS(caller, "an earlier call settled it as 8; the caller's 4 is not used");
+  const auto after = caller.warnings();
+  caller.resolve_batch(2, 4);
+  EXPECT_EQ(caller.warnings(), after);
+  // Another world size does not fit what is settled.
+  EXPECT_CONTAINS(refusal(caller, 4, 8), "16 is not 8 x 1 x 4 = 32");
+  caller.set("gradient_clipping", "0");
+  caller.resolve_batch(2, 4);
+  EXPECT_EQ(caller.micro_batch_size, 4);
+  EXPECT_NO_WARNING(caller, "train_micro_batch_size_per_gpu");
+}
+
 TEST(ConfigBatch, ArgumentsAreChecked) {
   Config config = with({8, std::nullopt, std::nullopt});
   EXPECT_THROW(config.resolve_batch(0), UsageError);

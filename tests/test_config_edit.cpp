@@ -34,7 +34,7 @@ TEST(ConfigEdit, SetsValuesAsIfTheFileHadThem) {
   config.set("zero_optimization.stage", "3");
   EXPECT_EQ(config.zero.stage, 3);
   EXPECT_TRUE(config.zero.overlaps());  // follows the stage again
-  config.set("optimizer.type", "SGD");    // a word that is no JSON
+  config.set("optimizer.type", "SGD");  // a word that is no JSON
   EXPECT_EQ(config.optimizer.kind, OptimizerKind::kSgd);
   config.set("optimizer.type", "\"AdamW\"");
   config.set("optimizer.params.betas", "[0.5, 0.25]");
@@ -55,6 +55,97 @@ TEST(ConfigEdit, SetReplacesTheKeyUnderItsOtherName) {
   EXPECT_EQ(config.bf16_enabled, false);
   config.merge("{\"bf16\": {\"enabled\": true}}");
   EXPECT_EQ(config.bf16_enabled, true);
+}
+
+TEST(ConfigEdit, AllOtherNamesOfAKeyAreReplaced) {
+  const Config both = parse(
+      "{\"zero_optimization\": {\"stage\": 3, \"prefetch_bucket_size\": 5, "
+      "\"stage3_prefetch_bucket_size\": 5}, \"bfloat16\": {\"enabled\": true}, "
+      "\"bf16\": {\"enabled\": true}}");
+  for (const char* name : {"stage3_prefetch_bucket_size", "prefetch_bucket_size"}) {
+    Config config = both;
+    config.set(std::string("zero_optimization.") + name, "6");
+    EXPECT_EQ(config.zero.prefetch_bucket_size, 6) << name;
+    config = both;
+    config.merge(std::string("{\"zero_optimization\": {\"") + name + "\": 7}}");
+    EXPECT_EQ(config.zero.prefetch_bucket_size, 7) << name;
+    EXPECT_EQ(config.zero.stage, 3) << name;
+  }
+  for (const std::string section : {"bf16", "bfloat16"}) {
+    Config config = both;
+    config.set(section + ".enabled", "false");
+    EXPECT_EQ(config.bf16_enabled, false) << section;
+    config = both;
+    config.set(section, "{\"enabled\": false}");
+    EXPECT_EQ(config.bf16_enabled, false) << section;
+    config = both;
+    config.merge("{\"" + section + "\": {\"enabled\": false}}");
+    EXPECT_EQ(config.bf16_enabled, false) << section;
+    EXPECT_EQ(config_test::warns(config, "old name"), section == "bfloat16");
+  }
+  // set() replaces a whole section, merge() only what the patch gives.
+  Config config = parse("{\"fp16\": {\"enabled\": true, \"hysteresis\": 5}}");
+  config.set("fp16", "{\"enabled\": true}");
+  EXPECT_EQ(config.loss_scale.hysteresis, 2);
+}
+
+TEST(ConfigEdit, APatchThatContradictsItselfIsRefusedAsAFileIs) {
+  for (const std::string file :
+       {"{}", "{\"zero_optimization\": {\"prefetch_bucket_size\": 3}}",
+        "{\"zero_optimization\": {\"stage3_prefetch_bucket_size\": 3}}",
+        "{\"bf16\": {\"enabled\": true}}", "{\"bfloat16\": {\"enabled\": true}}"}) {
+    Config config = parse(file);
+    const auto merge = [&](const char* patch) {
+      return refused(config, [&] { config.merge(patch); });
+    };
+    EXPECT_CONTAINS(merge("{\"zero_optimization\": {\"prefetch_bucket_size\": 1, "
+                          "\"stage3_prefetch_bucket_size\": 2}}"),
+                    "contradicts");
+    EXPECT_CONTAINS(merge("{\"zero_optimization\": {\"stage3_prefetch_bucket_size\": 2, "
+                          "\"prefetch_bucket_size\": 1}}"),
+                    "contradicts");
+    EXPECT_CONTAINS(merge("{\"bf16\": {\"enabled\": true}, \"bfloat16\": {\"enabled\": false}}"),
+                    "contradicts");
+    EXPECT_CONTAINS(merge("{\"bfloat16\": {\"enabled\": false}, \"bf16\": {\"enabled\": true}}"),
+                    "contradicts");
+    EXPECT_CONTAINS(refused(config,
+                            [&] {
+                              config.set("zero_optimization",
+                                         "{\"prefetch_bucket_size\": 1, "
+                                         "\"stage3_prefetch_bucket_size\": 2}");
+                            }),
+                    "contradicts");
+    config.merge("{\"bf16\": {\"enabled\": false}, \"bfloat16\": {\"enabled\": false}}");
+    EXPECT_EQ(config.bf16_enabled, false);
+  }
+}
+
+TEST(ConfigEdit, AMovedFromConfigIsStillOne) {
+  Config config = parse("{\"zero_optimization\": {\"stage\": 1}, \"train_batch_size\": 8}");
+  const Config taken = std::move(config);
+  EXPECT_EQ(taken.zero.stage, 1);
+  // NOLINTBEGIN(bugprone-use-after-move): that is what is tested.
+  config.resolve_batch(2);
+  EXPECT_EQ(config.micro_batch_size, 4);
+  config.set("zero_optimization.stage", "2");
+  EXPECT_EQ(config.zero.stage, 2);
+  EXPECT_EQ(config.train_batch_size, 8);
+  Config assigned;
+  assigned = std::move(config);
+  EXPECT_EQ(config.json(), assigned.json());
+  config.merge("{\"zero_optimization\": {\"stage\": 3}}");
+  EXPECT_EQ(config.zero.stage, 3);
+  EXPECT_EQ(assigned.zero.stage, 2);
+  // NOLINTEND(bugprone-use-after-move)
+}
+
+TEST(ConfigEdit, ANumberBeyondADoubleIsTooLarge) {
+  Config config;
+  const std::string message = refused(config, [&] { config.set("optimizer.params.lr", "1e400"); });
+  EXPECT_CONTAINS(message, "optimizer.params.lr");
+  EXPECT_CONTAINS(message, "1e400 is too large");
+  EXPECT_CONTAINS(refused(config, [&] { config.set("optimizer.params.betas", "[0.9, 1e400]"); }),
+                  "1e400 is too large");
 }
 
 TEST(ConfigEdit, ABadSetIsRefusedAndChangesNothing) {

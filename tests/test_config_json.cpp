@@ -88,7 +88,25 @@ TEST(ConfigJson, WhatIsNoJsonIsRefusedWithItsPlace) {
   // Beyond double: the key is named as well.
   const std::string message = refusal("{\"optimizer\": {\"params\": {\"lr\": 1e999}}}");
   EXPECT_CONTAINS(message, "file.json:1:");
-  EXPECT_CONTAINS(message, "optimizer.params.lr");
+  EXPECT_CONTAINS(message, "optimizer.params.lr: 1e999 is too large");
+}
+
+TEST(ConfigJson, ANulByteIsNoEndOfTheText) {
+  using namespace std::string_literals;
+  const struct {
+    std::string text;
+    const char* place;
+  } kCases[] = {{"{}\0"s, "file.json:1:3: "},
+                {"{}\n \0{\"nonsense\""s, "file.json:2:2: "},
+                {"{\"fp16\"\0: {}}"s, "file.json:1:8: "},
+                {"{} // note\0\n nonsense"s, "file.json:1:11: "},
+                {"\0"s, "file.json:1:1: "}};
+  for (const auto& c : kCases) {
+    const std::string message = refusal(c.text);
+    EXPECT_CONTAINS(message, c.place) << c.text;
+    EXPECT_CONTAINS(message, "not JSON: a NUL byte") << c.text;
+    EXPECT_FALSE(detail::is_json(c.text)) << c.text;
+  }
 }
 
 TEST(ConfigJson, OnlyAnObjectIsAConfiguration) {
@@ -111,6 +129,13 @@ TEST(ConfigJson, DuplicateKeysAreRefusedWithBothLines) {
   EXPECT_CONTAINS(message, "duplicate");
   EXPECT_CONTAINS(message, "lines 3 and 5");
   EXPECT_CONTAINS(refusal("{\"fp16\": {},\n \"fp16\": {}}"), "lines 1 and 2");
+  // Inside a comment nothing is a key.
+  EXPECT_EQ(parse("{\"_x\": {\"a\": 1, \"a\": 2, \"b\": [{\"c\": 1, \"c\": 1}]},\n"
+                  "\"gradient_clipping\": 2}")
+                .gradient_clipping,
+            2.0);
+  EXPECT_CONTAINS(refusal("{\"_x\": {}, \"fp16\": {\"enabled\": true, \"enabled\": true}}"),
+                  "fp16.enabled: duplicate");
   // The same key in two sections is two keys.
   EXPECT_NO_THROW(parse("{\"fp16\": {\"enabled\": false}, \"bf16\": {\"enabled\": false}}"));
 }
@@ -157,10 +182,11 @@ TEST(ConfigJson, AMessageHasABound) {
 }
 
 TEST(ConfigJson, IsJson) {
-  for (const char* text : {"1", "true", "null", "\"x\"", "[1]", "{}", "5e8", " 1 // c"}) {
+  for (const char* text :
+       {"1", "true", "null", "\"x\"", "[1]", "{}", "5e8", " 1 // c", "1e999", "[1e999]"}) {
     EXPECT_TRUE(detail::is_json(text)) << text;
   }
-  for (const char* text : {"", "SGD", "True", "1 2", "[1", "01", "+1", ".5", "1e999"}) {
+  for (const char* text : {"", "SGD", "True", "1 2", "[1", "01", "+1", ".5", "{1e999}"}) {
     EXPECT_FALSE(detail::is_json(text)) << text;
   }
 }
@@ -226,6 +252,20 @@ TEST(ConfigNumber, Doubles) {
   EXPECT_EQ(detail::parse_double("5e-324"), std::numeric_limits<double>::denorm_min());
   EXPECT_EQ(detail::parse_double("1.7976931348623157e308"), std::numeric_limits<double>::max());
   EXPECT_EQ(detail::parse_double("1e309"), std::nullopt);
+  // Too small and too large in any spelling.
+  const std::string zeros(400, '0');
+  EXPECT_EQ(detail::parse_double("0." + zeros + "1"), 0.0);
+  EXPECT_EQ(detail::parse_double("-0." + zeros + "1e5"), 0.0);
+  EXPECT_EQ(detail::parse_double("0." + zeros + "1e402"), 10.0);
+  EXPECT_EQ(detail::parse_double("1" + zeros), std::nullopt);
+  EXPECT_EQ(detail::parse_double("-1" + zeros), std::nullopt);
+  EXPECT_EQ(detail::parse_double("1" + zeros + "e-1"), std::nullopt);
+  EXPECT_EQ(detail::parse_double("1" + zeros + "e-900"), 0.0);
+  EXPECT_EQ(detail::parse_double("1e99999999999999999999"), std::nullopt);
+  EXPECT_EQ(detail::parse_double("1e-99999999999999999999"), 0.0);
+  EXPECT_EQ(parse("{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0." + zeros + "1}}}")
+                .optimizer.lr,
+            0.0);
 }
 
 }  // namespace

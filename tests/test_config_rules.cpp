@@ -138,10 +138,10 @@ TEST(ConfigRules, MissingSectionsThatMatterAreWarnedOf) {
 TEST(ConfigRules, OverlapFollowsTheStage) {
   for (int stage = 0; stage <= 3; ++stage) {
     const std::string key = "{\"zero_optimization\": {\"stage\": " + std::to_string(stage);
-    EXPECT_EQ(parse(key + "}}").zero.overlap_comm, stage == 3);
-    EXPECT_EQ(parse(key + ", \"overlap_comm\": null}}").zero.overlap_comm, stage == 3);
-    EXPECT_TRUE(parse(key + ", \"overlap_comm\": true}}").zero.overlap_comm);
-    EXPECT_FALSE(parse(key + ", \"overlap_comm\": false}}").zero.overlap_comm);
+    EXPECT_EQ(parse(key + "}}").zero.overlaps(), stage == 3);
+    EXPECT_EQ(parse(key + ", \"overlap_comm\": null}}").zero.overlaps(), stage == 3);
+    EXPECT_TRUE(parse(key + ", \"overlap_comm\": true}}").zero.overlaps());
+    EXPECT_FALSE(parse(key + ", \"overlap_comm\": false}}").zero.overlaps());
   }
 }
 
@@ -172,6 +172,28 @@ TEST(ConfigRules, TheSmallestScaleIsNotAboveTheFirst) {
                   "fp16.min_loss_scale");
   EXPECT_NO_THROW(parse("{\"fp16\": {\"initial_scale_power\": 0}}"));
   EXPECT_NO_THROW(parse("{\"fp16\": {\"min_loss_scale\": 1e6, \"loss_scale\": 128}}"));
+}
+
+// 1 / scale is an fp32 number as well.
+TEST(ConfigRules, AScaleIsZeroOrHasAnInverse) {
+  EXPECT_CONTAINS(refusal("{\"fp16\": {\"loss_scale\": 1e-40}}"),
+                  "fp16.loss_scale: 1e-40 is out of range; valid: a number, 0 or at least "
+                  "1.1754944e-38, at most 3.4028235e+38");
+  EXPECT_CONTAINS(refusal("{\"fp16\": {\"min_loss_scale\": 1e-40}}"),
+                  "fp16.min_loss_scale: 1e-40 is out of range");
+  EXPECT_EQ(parse("{\"fp16\": {\"loss_scale\": 1.1754943508222875e-38}}").loss_scale.loss_scale,
+            0x1p-126);
+  EXPECT_EQ(parse("{\"fp16\": {\"loss_scale\": 0}}").loss_scale.loss_scale, 0.0);
+}
+
+TEST(ConfigRules, KeysOfFp16WithoutFp16AreNoted) {
+  const Config config = parse("{\"fp16\": {\"loss_scale\": 128}}");
+  EXPECT_WARNS(config, "fp16.loss_scale: no effect: fp16.enabled is not given");
+  EXPECT_WARNS(parse("{\"fp16\": {\"enabled\": false, \"hysteresis\": 1, \"min_loss_scale\": 2}}"),
+               "fp16.hysteresis, fp16.min_loss_scale: no effect: fp16.enabled is false");
+  EXPECT_NO_WARNING(parse("{\"fp16\": {\"enabled\": true, \"loss_scale\": 128}}"), "fp16");
+  EXPECT_NO_WARNING(parse("{\"fp16\": {\"enabled\": false}}"), "fp16");
+  EXPECT_NO_WARNING(parse("{\"fp16\": {}}"), "fp16");
 }
 
 TEST(ConfigRules, NamesOfTypes) {

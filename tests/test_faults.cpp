@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -23,6 +24,8 @@ struct Call {
   std::int64_t elems = 4;
   DType dtype = DType::kFloat32;
   int root = 0;
+  std::optional<DType> recv_dtype = {};  // of a reduce_scatter; none: the same
+  Reduction reduction = {};
 };
 
 // One rank with buffers large enough for every call, and the stream of the case.
@@ -41,12 +44,13 @@ class Caller {
     Stream& s = stream();
     switch (call.verb) {
       case Verb::kReduceScatter:
-        return comm.reduce_scatter(data_.data(), call.dtype, shard_.data(), call.dtype, call.elems,
-                                   {}, tag, s);
+        return comm.reduce_scatter(data_.data(), call.dtype, shard_.data(),
+                                   call.recv_dtype.value_or(call.dtype), call.elems, call.reduction,
+                                   tag, s);
       case Verb::kAllGather:
         return comm.all_gather(shard_.data(), data_.data(), call.elems, call.dtype, tag, s);
       case Verb::kAllReduce:
-        return comm.all_reduce(data_.data(), call.dtype, call.elems, {}, tag, s);
+        return comm.all_reduce(data_.data(), call.dtype, call.elems, call.reduction, tag, s);
       case Verb::kBroadcast:
         return comm.broadcast(data_.data(), call.elems, call.dtype, call.root, tag, s);
       case Verb::kBarrier:
@@ -151,10 +155,25 @@ TEST_P(Faults, ARankPassesSomethingElse) {
     call = usual("second");
     call.dtype = DType::kBFloat16;
     calls.push_back({call, "4 x bf16"});
-    if (verb() != Verb::kBroadcast) return calls;
     call = usual("second");
-    call.root = 1;
-    calls.push_back({call, "from rank 1"});
+    if (verb() == Verb::kBroadcast) {
+      call.root = 1;
+      calls.push_back({call, "from rank 1"});
+    }
+    if (verb() == Verb::kReduceScatter) {
+      call.recv_dtype = DType::kBFloat16;
+      calls.push_back({call, "4 x fp32 to bf16"});
+      call.recv_dtype.reset();
+    }
+    if (verb() != Verb::kReduceScatter && verb() != Verb::kAllReduce) return calls;
+    call.reduction = {.divisor = 100.0f};
+    calls.push_back({call, "4 x fp32, divided by 100"});
+    call.reduction = {.divisor = 1.0000001f};
+    calls.push_back({call, "4 x fp32, divided by 1.0000001"});
+    call.reduction = {.accumulate = true};
+    calls.push_back({call, "4 x fp32, accumulated"});
+    call.reduction = {.tree = true};
+    calls.push_back({call, "4 x fp32, in tree order"});
     return calls;
   }();
   for (const auto& [wrong_call, text] : wrong_calls) {

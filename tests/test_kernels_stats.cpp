@@ -184,6 +184,20 @@ TEST_P(KernelsStats, NonfiniteIsSeenAndLeftOut) {
       EXPECT_EQ(first_nonfinite(view(halves)), static_cast<std::int64_t>(at));
     }
   }
+  // Where the window would reach past the largest exponent: chunks near the top, then bad ones.
+  for (int top = 100; top <= 127; ++top) {
+    SCOPED_TRACE(top);
+    for (float bad : {INFINITY, -INFINITY, std::numeric_limits<float>::quiet_NaN()}) {
+      std::vector<float> grad(4 * 2048 + 5, std::ldexp(1.25f, top));
+      grad[2048 + 7] = bad;
+      grad[3 * 2048 + 9] = bad;
+      grad[4 * 2048 + 4] = bad;
+      expect_exact(grad);
+      std::vector<bf16> halves;
+      for (float x : grad) halves.push_back(from_float<bf16>(x));
+      expect_exact(halves);
+    }
+  }
   std::vector<bf16> clean(10000, from_float<bf16>(3e38f));
   EXPECT_EQ(first_nonfinite(view(clean)), -1);
   clean[9999].bits = 0x7f80;

@@ -65,6 +65,11 @@ class Builder : public nlohmann::json_sax<Library> {
     return true;
   }
   bool open(Json::Kind kind) {
+    if (open_.size() >= kMaxDepth) {
+      const Json& outermost = open_.front();
+      throw CaseError((outermost.keys.empty() ? std::string("the file") : outermost.keys.back()) +
+                      ": nested more than " + std::to_string(kMaxDepth) + " deep");
+    }
     open_.emplace_back().kind = kind;
     return true;
   }
@@ -88,6 +93,14 @@ class Builder : public nlohmann::json_sax<Library> {
 }  // namespace
 
 Json parse_json(std::string_view text) {
+  // The library takes a NUL byte as the end of the text.
+  if (const std::size_t nul = text.find('\0'); nul != text.npos) {
+    const std::string_view before = text.substr(0, nul);
+    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+    const std::size_t start = before.rfind('\n') + 1;  // 0 where there is none
+    throw CaseError("not JSON at line " + std::to_string(line) + ", column " +
+                    std::to_string(nul - start + 1) + ": a NUL byte");
+  }
   Builder builder;
   Library::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
@@ -155,11 +168,14 @@ double as_any_number(const Json& json, std::string_view path) {
   refuse(path, json, R"(a number, "inf", "-inf" or "nan")");
 }
 
-std::int64_t as_whole(const Json& json, std::string_view path, std::int64_t least) {
-  const bool whole = json.kind == Json::Kind::kNumber && json.number == std::floor(json.number) &&
-                     std::abs(json.number) <= 0x1p53;
-  if (!whole || json.number < static_cast<double>(least)) {
-    refuse(path, json, "a whole number of at least " + std::to_string(least));
+std::int64_t as_whole(const Json& json, std::string_view path, std::int64_t least,
+                      std::int64_t most) {
+  const bool whole = json.kind == Json::Kind::kNumber && json.number == std::floor(json.number);
+  if (!whole || json.number < static_cast<double>(least) ||
+      json.number > static_cast<double>(most)) {
+    refuse(path, json,
+           "a whole number of at least " + std::to_string(least) + " and at most " +
+               std::to_string(most));
   }
   return static_cast<std::int64_t>(json.number);
 }

@@ -29,7 +29,11 @@ struct Json {
   std::vector<std::string> keys;  // of an object, beside `items`
 };
 
-// Throws CaseError with line and column.
+// Objects and arrays deeper than this are refused.
+inline constexpr std::size_t kMaxDepth = 64;
+
+// Throws CaseError: with line and column if the text is no JSON, with the outermost key if it is
+// nested too deeply.
 Json parse_json(std::string_view text);
 // The value as JSON text, numbers spelled as they were.
 std::string to_text(const Json& json);
@@ -46,8 +50,9 @@ const std::string& as_text(const Json& json, std::string_view path);
 double as_number(const Json& json, std::string_view path);
 // A number, or one of "inf", "-inf", "nan".
 double as_any_number(const Json& json, std::string_view path);
-// A whole number of at least `least`.
-std::int64_t as_whole(const Json& json, std::string_view path, std::int64_t least);
+// A whole number from `least` to `most`. REQUIRES: most < 2^53.
+std::int64_t as_whole(const Json& json, std::string_view path, std::int64_t least,
+                      std::int64_t most);
 const std::vector<Json>& as_array(const Json& json, std::string_view path);
 
 // The members of an object, each asked for by name. Keys nobody asked for are refused at the end.

@@ -1,6 +1,7 @@
 #include "tools/case_model.hpp"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -19,6 +20,26 @@ std::vector<std::byte> to_bytes(const std::vector<double>& values, DType dtype) 
     for (const double value : values) *out++ = from_float<T>(static_cast<float>(value));
   });
   return bytes;
+}
+
+std::vector<std::byte> initial_bytes(const CaseParameter& parameter, const Value& init, int rank) {
+  const auto no_memory = [&] {
+    return std::runtime_error(parameter.name + ": no memory for " +
+                              std::to_string(parameter.numel) + " elements on rank " +
+                              std::to_string(rank));
+  };
+  try {
+    // A rank without start values of its own begins with zeros: it takes those of rank 0.
+    if (!init.given(rank)) {
+      return to_bytes(std::vector<double>(static_cast<std::size_t>(parameter.numel)),
+                      parameter.dtype);
+    }
+    return to_bytes(*init.elements(rank), parameter.dtype);
+  } catch (const std::bad_alloc&) {
+    throw no_memory();
+  } catch (const std::length_error&) {  // beyond what a vector may hold at all
+    throw no_memory();
+  }
 }
 
 // What a backward pass does: the scaled gradient comes out in the parameter's dtype and is added.
@@ -53,9 +74,7 @@ CaseModel::CaseModel(const CaseFile& file, const CasePhase& phase, int rank)
       list.push_back(parameter.storage);
     }
     if (parameter.storage != static_cast<int>(i)) continue;
-    // A rank without start values of its own begins with zeros: it takes those of rank 0.
-    const std::vector<double> zeros(static_cast<std::size_t>(parameter.numel));
-    storages_[i].initial = to_bytes(phase.init[i].elements(rank).value_or(zeros), parameter.dtype);
+    storages_[i].initial = initial_bytes(parameter, phase.init[i], rank);
     storages_[i].data = storages_[i].initial.data();
     storages_[i].trainable = parameter.requires_grad;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <utility>
 
@@ -11,11 +12,14 @@ namespace zero::cases {
 namespace {
 
 constexpr std::int64_t kMaxElems = std::int64_t{1} << 40;  // keeps products of dimensions in range
+constexpr std::int64_t kMaxBytes = (std::int64_t{1} << 53) - 1;  // exact as a double
+constexpr std::int64_t kMaxRanks = 4096;                         // they are threads
 
 void read_shape(const Json& json, const std::string& path, CaseParameter& parameter) {
   parameter.numel = 1;
   for (const Json& dimension : as_array(json, path)) {
-    const std::int64_t size = as_whole(dimension, child(path, parameter.shape.size()), 0);
+    const std::int64_t size =
+        as_whole(dimension, child(path, parameter.shape.size()), 0, kMaxElems);
     parameter.shape.push_back(size);
     if (size > 0 && parameter.numel > kMaxElems / size) {
       throw CaseError(path + ": more than " + std::to_string(kMaxElems) + " elements");
@@ -66,7 +70,8 @@ CaseParameter read_parameter(const Json& json, const std::string& path, const Ca
       parameter.dtype = *found;
     }
     if (const Json* group = fields.find("group")) {
-      parameter.group = static_cast<int>(as_whole(*group, fields.at("group"), 0));
+      parameter.group = static_cast<int>(
+          as_whole(*group, fields.at("group"), 0, std::numeric_limits<int>::max()));
       if (parameter.group >= static_cast<int>(file.groups.size())) {
         throw CaseError(fields.at("group") + ": group " + std::to_string(parameter.group) + " of " +
                         std::to_string(file.groups.size()));
@@ -116,7 +121,7 @@ CasePhase read_phase(const Json& json, const std::string& path, const Json& para
                      int world_size, const CaseFile& file) {
   Fields fields(json, path);
   if (const Json* ranks = fields.find("world_size")) {
-    world_size = static_cast<int>(as_whole(*ranks, fields.at("world_size"), 1));
+    world_size = static_cast<int>(as_whole(*ranks, fields.at("world_size"), 1, kMaxRanks));
   }
   CasePhase phase = read_phase_body(fields, parameters, world_size, file);
   if (const Json* patch = fields.find("config")) {
@@ -142,10 +147,10 @@ std::vector<ByteBound> read_bounds(const Json& json, const std::string& path) {
     ByteBound bound{category, 0, value->kind == Json::Kind::kObject};
     if (bound.upper) {
       Fields range(*value, fields.at(key));
-      bound.bytes = as_whole(range.need("max"), range.at("max"), 0);
+      bound.bytes = as_whole(range.need("max"), range.at("max"), 0, kMaxBytes);
       range.refuse_others();
     } else {
-      bound.bytes = as_whole(*value, fields.at(key), 0);
+      bound.bytes = as_whole(*value, fields.at(key), 0, kMaxBytes);
     }
     bounds.push_back(bound);
   }
@@ -168,9 +173,7 @@ void read_stages(const Json& json, const std::string& path, CaseFile& file) {
   file.stages.clear();
   for (const Json& stage : as_array(json, path)) {
     const std::string where = child(path, file.stages.size());
-    const std::int64_t number = as_whole(stage, where, 0);
-    if (number > 3) throw CaseError(where + ": stages are 0, 1, 2 and 3");
-    file.stages.push_back(static_cast<int>(number));
+    file.stages.push_back(static_cast<int>(as_whole(stage, where, 0, 3)));
   }
 }
 
@@ -185,7 +188,8 @@ CaseFile read_case(std::string_view text) {
     file.tolerance = as_number(*tolerance, "tolerance");
     if (file.tolerance < 0) throw CaseError("tolerance: must be at least 0");
   }
-  const int world_size = static_cast<int>(as_whole(fields.need("world_size"), "world_size", 1));
+  const int world_size =
+      static_cast<int>(as_whole(fields.need("world_size"), "world_size", 1, kMaxRanks));
   const Json& config = fields.need("config");
   if (config.kind != Json::Kind::kObject) throw CaseError("config: must be an object");
   file.config = to_text(config);

@@ -16,7 +16,8 @@ struct Outcome {
 };
 
 // Runs all phases, ranks as threads on the host. Does not throw for anything the run does: errors
-// are outcomes. A hang ends after 20 s at the latest, as a CommError naming rank and operation.
+// are outcomes. A rank that waits for another gives up after the file's runtime.timeout_s, or after
+// 20 s where it says nothing, with a CommError naming rank and operation.
 Outcome run_case(const CaseFile& file, int stage);
 
 }  // namespace zero::cases

@@ -1,5 +1,6 @@
 #include "tools/case_steps.hpp"
 
+#include <limits>
 #include <utility>
 
 namespace zero::cases {
@@ -15,7 +16,9 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 int read_repeat(Fields& fields) {
   const Json* repeat = fields.find("repeat");
-  return repeat == nullptr ? 1 : static_cast<int>(as_whole(*repeat, fields.at("repeat"), 1));
+  if (repeat == nullptr) return 1;
+  return static_cast<int>(
+      as_whole(*repeat, fields.at("repeat"), 1, std::numeric_limits<int>::max()));
 }
 
 std::optional<bool> read_flag(Fields& fields, const char* key) {

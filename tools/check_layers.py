@@ -12,6 +12,7 @@ import sys
 # First match wins. A trailing * also takes the parts of one thing, e.g. src/config_schema.cpp.
 LAYERS = [
     (0, ["include/zero/error.hpp", "include/zero/dtype.hpp", "include/zero/config.hpp"]),
+    (0, ["include/zero/scheduler_settings.hpp"]),
     (0, ["src/error*", "src/dtype*", "src/config*"]),
     (1, ["include/zero/device.hpp", "include/zero/ledger.hpp", "include/zero/buffer.hpp"]),
     (1, ["src/device*", "src/ledger*", "src/buffer*", "src/arena*"]),
@@ -19,6 +20,7 @@ LAYERS = [
     (2, ["include/zero/param_spec.hpp", "include/zero/layout.hpp", "src/layout*", "kernels/*"]),
     (3, ["include/zero/communicator.hpp", "include/zero/traffic.hpp"]),
     (3, ["src/communicator*", "src/local_group*", "src/traffic*"]),
+    (4, ["include/zero/lr_schedule.hpp"]),
     (4, ["src/grad_reducer*", "src/param_gatherer*", "src/shard_optimizer*"]),
     (4, ["src/grad_norm*", "src/vote*", "src/loss_scaler*", "src/lr_schedule*"]),
     (4, ["src/runtime*", "src/registration*", "src/shard_sum*", "src/bucket_policy*"]),

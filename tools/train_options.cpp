@@ -1,6 +1,8 @@
 #include "tools/train_options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
 
 #include "zero/error.hpp"
 
@@ -22,12 +24,13 @@ constexpr const char* kAbout =
     "Ranks are threads of this process. The last tenth of the text is held out.";
 
 constexpr const char* kFooter =
-    "Exit codes: 0 done; 1 the run failed; 2 bad flags, configuration or files; 130 or 143 after\n"
-    "SIGINT or SIGTERM: the current step is finished on all ranks, the held-out loss and the "
-    "tables\n"
-    "are printed as at the end. A second signal ends the process at once. Memory is planned to "
-    "the\n"
-    "byte: a rank that holds anything else than its plan makes the run fail at its end.\n"
+    "Exit codes: 0 done; 1 the run failed, diverged, or could not write its output; 2 bad flags,\n"
+    "configuration or files; 130 or 143 after SIGINT or SIGTERM: the current step is finished on "
+    "all\n"
+    "ranks, the held-out loss and the tables are printed as at the end. A second signal ends the\n"
+    "process at once. Memory is planned to the byte: a rank that holds anything else than its "
+    "plan\n"
+    "makes the run fail at its end.\n"
     "Example: zero-train --config configs/stage2.json --data text.txt --ranks 2 --steps 500";
 
 const CLI::Range kPositive(1, 1 << 30);
@@ -53,14 +56,40 @@ void apply_dtype(zero::Config& config, zero::DType dtype) {
   if (bf16) config.set("bf16.enabled", "true");
 }
 
-bool sets_precision(const std::string& assignment) {
-  return assignment.starts_with("fp16") || assignment.starts_with("bf16");
-}
-
 zero::DType dtype_of(const zero::Config& config) {
   if (config.fp16_enabled.value_or(false)) return zero::DType::kFloat16;
   if (config.bf16_enabled.value_or(false)) return zero::DType::kBFloat16;
   return zero::DType::kFloat32;
+}
+
+// Whatever the names in it: the assignment is made on top of a configuration without 16-bit types,
+// and on top of one with the flag's, and must not turn either into another dtype.
+void check_against_dtype(const zero::Config& config, const std::string& assignment,
+                         const std::string& flag) {
+  const zero::DType dtype = zero::dtype_from_name(flag).value();
+  const auto contradicts = [&] {
+    return zero::ConfigError("--set " + assignment + " contradicts --dtype " + flag);
+  };
+  zero::Config without = config;
+  apply_dtype(without, zero::DType::kFloat32);
+  apply_set(without, assignment);
+  const zero::DType asked = dtype_of(without);
+  if (asked != zero::DType::kFloat32 && asked != dtype) throw contradicts();
+  zero::Config with = config;
+  apply_dtype(with, dtype);
+  apply_set(with, assignment);
+  const bool fp16_off = with.fp16_enabled.has_value() && !*with.fp16_enabled;
+  const bool bf16_off = with.bf16_enabled.has_value() && !*with.bf16_enabled;
+  if (dtype == zero::DType::kFloat16 ? fp16_off : dtype == zero::DType::kBFloat16 && bf16_off) {
+    throw contradicts();
+  }
+}
+
+std::string check_seed(const std::string& text) {
+  if (text.starts_with('-')) return "must not be negative: " + text;
+  errno = 0;
+  std::strtoull(text.c_str(), nullptr, 0);
+  return errno == ERANGE ? text + " is too large: at most 18446744073709551615" : std::string();
 }
 
 }  // namespace
@@ -77,11 +106,7 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   app.add_option("--steps", o.steps, "optimizer steps; 0 only evaluates")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   app.add_option("--seed", o.seed, "of the first weights and of the order of the data")
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            return text.starts_with('-') ? "must not be negative: " + text : std::string();
-          },
-          "UINT64"));
+      ->check(CLI::Validator([](const std::string& text) { return check_seed(text); }, "UINT64"));
   app.add_option("--layers", o.shape.layers, "transformer blocks")->check(kPositive);
   app.add_option("--width", o.shape.width, "size of a position's vector")->check(kPositive);
   app.add_option("--heads", o.shape.heads, "attention heads; must divide the width")
@@ -99,13 +124,14 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   app.add_option("--set", o.sets, "json.path=value: sets one value of the configuration")
       ->allow_extra_args(false);
   app.add_option("--json", o.json_path,
-                 "writes one JSON object per line to this file, - is stdout");
+                 "writes one JSON object per line to this file; - is standard output, and what "
+                 "people reads goes to standard error");
   app.add_option(
       "--describe", o.describe_path,
       "writes names, shapes and units of the model as JSON to this file, - is stdout, and "
       "ends: zero-mem plans from it");
   app.add_flag("--quiet", o.quiet, "only the final line");
-  app.add_flag("--verbose", o.verbose, "one line per step, and the configuration in force");
+  app.add_flag("--verbose", o.verbose, "one line per step, and the whole configuration in force");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -129,16 +155,18 @@ Setup resolve(const Options& options) {
                                           : zero::Config::load(options.config_path),
               options.shape, zero::DType::kFloat32};
   zero::Config& config = setup.config;
+  // Before the assignments, so that they do not meet what the flag overrides; and after them, since
+  // one may have replaced a section.
+  const auto flag_dtype = [&] {
+    if (options.dtype) apply_dtype(config, zero::dtype_from_name(*options.dtype).value());
+  };
+  flag_dtype();
   for (const std::string& assignment : options.sets) {
+    if (options.dtype) check_against_dtype(config, assignment, *options.dtype);
     apply_set(config, assignment);
-    if (!options.dtype || !sets_precision(assignment)) continue;
-    if (const zero::DType set = dtype_of(config);
-        set != zero::DType::kFloat32 && zero::dtype_name(set) != *options.dtype) {
-      throw zero::ConfigError("--set " + assignment + " contradicts --dtype " + *options.dtype);
-    }
   }
+  flag_dtype();
   if (options.stage) config.set("zero_optimization.stage", std::to_string(*options.stage));
-  if (options.dtype) apply_dtype(config, zero::dtype_from_name(*options.dtype).value());
   if (options.micro_batch) {
     config.set("train_micro_batch_size_per_gpu", std::to_string(*options.micro_batch));
   }

@@ -41,6 +41,11 @@ struct Setup {
 // The configuration used where none is given.
 extern const char* const kDefaultConfig;
 
+// Every value of the configuration that has an effect, as JSON that could be the file: what the
+// file gives, what flags changed, what nobody gave, and the batch triple. REQUIRES: the triple is
+// settled.
+std::string settings_in_force(const zero::Config& config);
+
 // An exit code if the program is to end here (after --help, or a message about a bad flag).
 std::optional<int> parse_command_line(int argc, const char* const* argv, Options& options);
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <new>
 #include <stdexcept>
 
 #include "tools/train_model.hpp"
@@ -46,6 +47,22 @@ Verbosity verbosity_of(const Options& options) {
   if (options.quiet) return Verbosity::kQuiet;
   return options.verbose ? Verbosity::kVerbose : Verbosity::kNormal;
 }
+
+std::runtime_error diverged(const std::string& what, double loss, const std::string& when) {
+  return std::runtime_error(concat("the ", what, " is ", loss, " ", when,
+                                   ": training has diverged; try a smaller optimizer.params.lr"));
+}
+
+std::runtime_error no_memory(const Setup& setup) {
+  const gpt::Shape& shape = setup.shape;
+  return std::runtime_error(concat(
+      "no memory for this run: --layers ", shape.layers, ", --width ",
+      shape.width, ", --heads ", shape.heads, ", --context ", shape.context, ", --micro-batch ",
+      shape.micro_batch, " on each of ", setup.options.ranks, " ranks; try smaller ones"));
+}
+
+// With JSON lines on standard output, nothing else may be there.
+std::FILE* for_people(const Options& options) { return options.json_path == "-" ? stderr : stdout; }
 
 class Rank {
  public:
@@ -93,9 +110,7 @@ class Rank {
     line.ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (!std::isfinite(line.loss)) {
-      throw std::runtime_error(
-          concat("the loss is ", line.loss, " at step ", line.step,
-                 ": training has diverged; try a smaller optimizer.params.lr"));
+      throw diverged("loss", line.loss, concat("at step ", line.step));
     }
     return line;
   }
@@ -175,28 +190,28 @@ class Rank {
   std::uint64_t hash_ = 0;
 };
 
-}  // namespace
-
-void run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
-              const std::atomic<int>& signal, JsonLines& json) {
+int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
+            const std::atomic<int>& signal, JsonLines& json) {
   Rank rank(setup, corpus, world, signal);
   const Options& options = setup.options;
   const bool reports = world.rank() == 0;
   const std::int64_t tokens_per_step = std::int64_t{setup.shape.micro_batch} * setup.shape.context *
                                        rank.accumulation() * world.world_size();
   const Verbosity verbosity = reports ? verbosity_of(options) : Verbosity::kQuiet;
+  std::FILE* const people = for_people(options);
   if (verbosity != Verbosity::kQuiet) {
-    std::printf(
+    std::fprintf(
+        people,
         "%lld parameters (%s, padded to %lld), %d ranks at stage %d, %lld bytes of text a step\n",
         static_cast<long long>(rank.optimizer().model_elems()),
         std::string(zero::dtype_name(setup.dtype)).c_str(),
         static_cast<long long>(rank.optimizer().padded_elems()), world.world_size(),
         rank.optimizer().stage(), static_cast<long long>(tokens_per_step));
     const zero::Plan plan = rank.optimizer().plan({.steps = options.steps});
-    std::printf("planned for each rank: %s, %s at peak\n",
-                zero::format_bytes(plan.trained.total().current_bytes).c_str(),
-                zero::format_bytes(plan.peak_bytes()).c_str());
-    std::fflush(stdout);
+    std::fprintf(people, "planned for each rank: %s, %s at peak\n",
+                 zero::format_bytes(plan.trained.total().current_bytes).c_str(),
+                 zero::format_bytes(plan.peak_bytes()).c_str());
+    std::fflush(people);
   }
 
   std::vector<double> losses;
@@ -221,7 +236,7 @@ void run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
   const std::vector<double> mine = rank.account().pack();
   const std::vector<double> packed = gather(world, "zero-train accounts", mine);
   const double val_loss = rank.evaluate();
-  if (!reports) return;
+  if (!reports) return 0;
 
   std::vector<RankAccount> accounts;
   for (std::size_t at = 0; at < packed.size(); at += RankAccount::kPacked) {
@@ -234,14 +249,33 @@ void run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
     json.traffic(static_cast<int>(r), steps, accounts[r]);
   }
   if (verbosity != Verbosity::kQuiet) {
-    std::printf("\n%s\n%s\n%s\n", loss_curve(losses, 64, 12).c_str(),
-                memory_table(planned, accounts).c_str(), traffic_table(accounts, steps).c_str());
+    std::fprintf(people, "\n%s\n%s\n%s\n", loss_curve(losses, 64, 12).c_str(),
+                 memory_table(planned, accounts).c_str(), traffic_table(accounts, steps).c_str());
   }
-  std::printf("held-out loss %.4f nats after %lld steps, weights %016llx\n", val_loss,
-              static_cast<long long>(steps), static_cast<unsigned long long>(rank.hash()));
-  json.final({val_loss, rank.hash(), steps, rank.interrupted()});
+  std::fprintf(people, "held-out loss %.4f nats after %lld steps, weights %016llx\n", val_loss,
+               static_cast<long long>(steps), static_cast<unsigned long long>(rank.hash()));
+  // Looked at once, so that this line and the exit code say the same.
+  const int stopped_by = signal.load();
+  json.final({val_loss, rank.hash(), steps, stopped_by != 0});
+  if (!std::isfinite(val_loss)) {
+    throw diverged("held-out loss", val_loss, concat("after ", steps, " steps"));
+  }
   if (const std::string wrong = difference(planned, accounts); !wrong.empty()) {
     throw std::runtime_error(wrong);
+  }
+  return stopped_by;
+}
+
+}  // namespace
+
+int run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
+             const std::atomic<int>& signal, JsonLines& json) {
+  try {
+    return run_all(setup, corpus, world, signal, json);
+  } catch (const std::bad_alloc&) {
+    throw no_memory(setup);
+  } catch (const std::length_error&) {  // beyond what a vector may hold at all
+    throw no_memory(setup);
   }
 }
 

@@ -12,8 +12,9 @@ namespace train {
 
 // Trains, evaluates and reports. Collective; rank 0 writes the output. `signal` turns non-zero when
 // the run is to end after the current step. `json` is used by rank 0 only.
-// Throws zero::Error, or std::runtime_error when the loss is no longer finite.
-void run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
-              const std::atomic<int>& signal, JsonLines& json);
+// Returns on rank 0 the signal that its final line tells of, or 0; elsewhere 0. Throws zero::Error,
+// or std::runtime_error when a loss is not finite, or there is no memory for the model.
+int run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
+             const std::atomic<int>& signal, JsonLines& json);
 
 }  // namespace train

@@ -1,12 +1,13 @@
 // zero-case: runs reproduction files (README, "Case files"): parameters and gradients given as
 // numbers, so that a bug report is a file.
 //
-// Exit code: 0 everything holds; 1 something does not; 3 nothing failed, but a file needs what is
-// not built yet; 2 wrong usage or a file that cannot be read.
+// Exit code: 0 everything holds; 1 something does not, or the output cannot be written; 3 nothing
+// failed, but a file needs what is not built yet; 2 wrong usage or a file that cannot be read.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,18 @@ struct Line {
   std::string detail;
 };
 
+// The problems of a configuration come one a line; here they share one.
+std::string one_line(const std::string& text) {
+  std::string line;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (at > 0) line += line.ends_with(':') ? " " : "; ";
+    line += text.substr(at, end - at);
+    at = std::min(text.find_first_not_of("\n ", end), text.size());
+  }
+  return line;
+}
+
 void print(const Line& line, bool json) {
   const std::string stage = std::to_string(line.stage);
   if (json) {
@@ -35,7 +48,7 @@ void print(const Line& line, bool json) {
   } else {
     std::printf("%-13s %s%s%s%s%s\n", line.verdict, line.file.c_str(),
                 line.stage < 0 ? "" : " stage ", line.stage < 0 ? "" : stage.c_str(),
-                line.detail.empty() ? "" : ": ", line.detail.c_str());
+                line.detail.empty() ? "" : ": ", one_line(line.detail).c_str());
   }
   std::fflush(stdout);
 }
@@ -75,9 +88,7 @@ std::vector<ExitCode> run_file(const std::string& path, const std::vector<int>& 
   return codes;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app("Runs reproduction files: small training runs written as numbers.", "zero-case");
   std::vector<std::string> files;
   std::vector<int> stages = {0, 1, 2, 3};
@@ -91,7 +102,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--device", device, "where the ranks compute: host")->capture_default_str();
   app.add_flag("--json", json, "one JSON object per line instead of text");
-  app.footer("Exit code: 0 all hold, 1 a mismatch, 2 wrong usage or a bad file, 3 not supported.");
+  app.footer(
+      "Exit code: 0 all hold, 1 a mismatch or output that cannot be written, 2 wrong usage or a "
+      "bad\n"
+      "file, 3 not supported.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -110,4 +124,14 @@ int main(int argc, char** argv) {
     if (std::find(codes.begin(), codes.end(), code) != codes.end()) return code;
   }
   return kAllHold;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = run(argc, argv);
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return code;
+  std::fputs("zero-case: not everything could be written to standard output\n", stderr);
+  return code == kAllHold ? kMismatch : code;
 }

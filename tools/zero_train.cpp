@@ -28,7 +28,9 @@ int complain(const std::exception& error, int code) {
 void show_config(const zero::Config& config, const train::Options& options) {
   if (options.quiet) return;
   for (const std::string& warning : config.warnings()) std::cerr << "warning: " << warning << '\n';
-  if (options.verbose) std::cerr << "configuration: " << config.json() << '\n';
+  if (options.verbose) {
+    std::cerr << "configuration: " << train::settings_in_force(config) << '\n';
+  }
 }
 
 // No weights are made: the model is registered on a device without memory.
@@ -56,17 +58,18 @@ int train_all(const train::Setup& setup, const train::Corpus& corpus, train::Jso
   if (const auto timeout_s = setup.config.runtime.timeout_s) {
     run.timeout = std::chrono::duration<double>(*timeout_s);
   }
+  int signal = 0;
   zero::run_ranks(
       setup.options.ranks,
-      [&](zero::World& world) { train::run_rank(setup, corpus, world, signals.received(), json); },
+      [&](zero::World& world) {
+        const int told = train::run_rank(setup, corpus, world, signals.received(), json);
+        if (world.rank() == 0) signal = told;
+      },
       run);
-  const int signal = signals.received();
   return signal == 0 ? 0 : 128 + signal;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   train::Options options;
   if (const auto code = train::parse_command_line(argc, argv, options)) return *code;
   try {
@@ -86,4 +89,14 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     return complain(error, kUsageError);
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = run(argc, argv);
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return code;
+  std::fputs("zero-train: not everything could be written to standard output\n", stderr);
+  return code == 0 ? kRunFailed : code;
 }

@@ -2,17 +2,20 @@
 //
 // Every verb is ordered on the given stream and does not block the calling thread, except on a
 // caller stream. All ranks make the same calls in the same order: each call carries a fingerprint
-// (sequence, verb, name, count, dtype), and ranks that disagree all end with a CommError that names
-// rank and operation on both sides. Every wait has a deadline; a rank that is late, gone or dead
-// ends the wait of the others with an error that names it. After an error the communicator is
+// (sequence, verb, name, count, dtypes, root, reduction), and ranks that disagree all end with a
+// CommError that names rank and operation on both sides. Every wait has a deadline; a rank that is
+// late, gone, dead or that fails in a collective ends the wait of the others with an error that
+// names it. After an error, other than a call refused with a UsageError, the communicator is
 // unusable.
 //
 // Thread-safety: one issuing thread and one stream at a time per communicator; `abort` from any
 // thread.
 #pragma once
 
+#include <bit>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,6 +45,18 @@ struct OpTag {
   }
 };
 
+// How the slices of all ranks become one. The sum is in fp32, always.
+struct Reduction {
+  float divisor = 1.0f;     // the sum is divided by this, then rounded once
+  bool accumulate = false;  // add to what is in the destination instead of replacing it
+  bool tree = false;  // pairwise tree over ranks instead of rank order; world size a power of two
+  // Bit for bit: whatever the divisor is, it is equal to itself.
+  friend bool operator==(const Reduction& a, const Reduction& b) {
+    return std::bit_cast<std::uint32_t>(a.divisor) == std::bit_cast<std::uint32_t>(b.divisor) &&
+           a.accumulate == b.accumulate && a.tree == b.tree;
+  }
+};
+
 // What makes two ranks' calls the same call.
 struct OpFingerprint {
   std::uint64_t sequence = 0;
@@ -49,19 +64,15 @@ struct OpFingerprint {
   OpTag tag;
   std::int64_t elems = 0;
   DType dtype = DType::kFloat32;
-  int root = 0;  // broadcast only
+  int root = 0;                          // broadcast only
+  std::optional<DType> recv_dtype = {};  // reduce_scatter only
+  Reduction reduction = {};              // reduce_scatter and all_reduce only
 
   friend bool operator==(const OpFingerprint&, const OpFingerprint&) = default;
 };
-// "#12 reduce_scatter of bucket 3 (h0.qkv.weight ...), 4096 x bf16".
+// "#12 reduce_scatter of bucket 3 (h0.qkv.weight ...), 4096 x bf16 to fp32, divided by 4"; what is
+// as usual is left out.
 std::string to_string(const OpFingerprint& op);
-
-// How the slices of all ranks become one. The sum is in fp32, always.
-struct Reduction {
-  float divisor = 1.0f;     // the sum is divided by this, then rounded once
-  bool accumulate = false;  // add to what is in the destination instead of replacing it
-  bool tree = false;  // pairwise tree over ranks instead of rank order; world size a power of two
-};
 
 class Communicator {
  public:
@@ -87,12 +98,14 @@ class Communicator {
   // In place, on N shards of `shard_elems` elements. Cost per rank: 2 (N-1) s.
   virtual void all_reduce(void* data, DType dtype, std::int64_t shard_elems,
                           const Reduction& reduction, const OpTag& tag, Stream& stream) = 0;
-  // Cost: `elems` received by each rank but the root.
+  // Cost: `elems` received by each rank but the root. Throws UsageError unless 0 <= root <
+  // world_size(); nothing has been enqueued then.
   virtual void broadcast(void* data, std::int64_t elems, DType dtype, int root, const OpTag& tag,
                          Stream& stream) = 0;
   virtual void barrier(const OpTag& tag, Stream& stream) = 0;
 
-  // Deadline of this rank's waits from now on.
+  // Deadline of this rank's waits from now on. Throws UsageError unless it is above 0. Beyond 1e9 s
+  // (31 years) it is 1e9 s.
   virtual void set_timeout(std::chrono::duration<double> timeout) = 0;
   // Ends every wait of every rank, now and later, with a CommError carrying the reason. Does not
   // block.

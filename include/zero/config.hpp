@@ -12,15 +12,31 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "zero/dtype.hpp"
+#include "zero/scheduler_settings.hpp"
 
 namespace zero {
 
 namespace detail {
 struct JsonNode;
-}
+
+// A shared constant that is never null, not even after it was moved from.
+template <class T>
+class Shared {
+ public:
+  explicit Shared(std::shared_ptr<const T> value) : value_(std::move(value)) {}
+  Shared(const Shared&) noexcept = default;  // no move of its own: moving copies
+  Shared& operator=(const Shared&) noexcept = default;
+  const T& operator*() const { return *value_; }
+  const T* operator->() const { return value_.get(); }
+
+ private:
+  std::shared_ptr<const T> value_;
+};
+}  // namespace detail
 
 enum class OptimizerKind { kAdam, kSgd };
 
@@ -70,12 +86,14 @@ struct RuntimeSettings {
 };
 
 // A size in bytes as the configuration takes it: "24GiB", "1.5 GB", "800000", with decimal (kB, MB,
-// GB, TB, PB) or binary (KiB, MiB, GiB, TiB, PiB) units, rounded down to whole bytes. Throws
-// ConfigError.
+// GB, TB, PB, EB) or binary (KiB, MiB, GiB, TiB, PiB, EiB) units in any case, one blank between or
+// none, rounded down to whole bytes. Throws ConfigError, also beyond 2^63 - 1 bytes.
 std::int64_t parse_bytes(std::string_view text);
-// For people, with four digits: "24.00 GiB", "999 B". Exact figures are printed as numbers.
+// For people, with two decimals: "24.00 GiB", "999 B". Exact figures are printed as numbers.
 std::string format_bytes(std::int64_t bytes);
 
+// Copied and moved as a value; one that was moved from can be set(), merged and resolved again, and
+// keeps all but its warnings.
 class Config {
  public:
   // All defaults, as if parsed from "{}".
@@ -92,7 +110,8 @@ class Config {
   void set(std::string_view path, std::string_view json_value);
 
   // Merges a JSON object into the file, key by key, objects deeply, and checks the whole again, as
-  // set() does. Throws ConfigError and leaves *this as it was.
+  // set() does. Both replace a key under whichever of its names the file has it. Throws ConfigError
+  // and leaves *this as it was.
   void merge(std::string_view json_object);
 
   // Settles the batch triple for a world size: train = micro * accumulation * world_size.
@@ -100,16 +119,18 @@ class Config {
   // is the caller's own value, used where the file does not settle it; if the file settles another
   // one, that wins, with a warning. Throws ConfigError printing all four numbers, also where
   // runtime.reproducible is set and accumulation or world size is no power of two, and leaves *this
-  // as it was. Calling it again with the same world size changes nothing. REQUIRES: world_size
-  // >= 1.
+  // as it was. What is settled stays until set() or merge(): calling it again with the same world
+  // size changes nothing (another micro-batch of the caller is warned of once), with another one it
+  // throws. REQUIRES: world_size >= 1.
   void resolve_batch(int world_size, std::optional<std::int64_t> micro_batch = std::nullopt);
 
   // The file after set() and merge(), as JSON: its keys and values, without comments.
-  const std::string& json() const { return json_; }
+  const std::string& json() const { return *json_; }
   // Things a user should know: surprising defaults, accepted oddities. One line each.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   OptimizerSettings optimizer;
+  std::optional<SchedulerSettings> scheduler;  // empty: learning rates stay as they are set
   LossScaleSettings loss_scale;
   ZeroSettings zero;
   RuntimeSettings runtime;
@@ -127,9 +148,10 @@ class Config {
   explicit Config(std::shared_ptr<const detail::JsonNode> tree);
   const std::string& origin() const;  // what stands for the file name in messages
 
-  std::shared_ptr<const detail::JsonNode> tree_;  // never null, never changed
-  std::string json_;
+  detail::Shared<detail::JsonNode> tree_;
+  detail::Shared<std::string> json_;
   std::vector<std::string> warnings_;
+  bool batch_settled_ = false;  // by resolve_batch()
 };
 
 }  // namespace zero

@@ -1,13 +1,13 @@
 // How a parameter is described to the runtime: name, shape, and where the model keeps its pointers.
 //
 // Two ways to hand over memory:
-//   .data = &model.w      the address of the model's own pointer. The runtime sets the pointer: to
-//   its
-//                         bucket at stages 0 to 2, to gathered memory inside the guards at stage 3.
-//   .data = zero::fixed(w)  a fixed address that must not move. The runtime copies out of its
-//   buckets
-//                         after each step, and adds gradients from there into its buckets. Not at
-//                         stage 3.
+//
+//   .data = &model.w
+//       The address of the model's own pointer. The runtime sets the pointer: to its bucket at
+//       stages 0 to 2, to gathered memory inside the guards at stage 3.
+//   .data = zero::fixed(w)
+//       A fixed address that must not move. The runtime copies out of its buckets after each step,
+//       and adds gradients from there into its buckets. Not at stage 3.
 #pragma once
 
 #include <cstddef>

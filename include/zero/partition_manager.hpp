@@ -56,10 +56,10 @@ class PartitionManager {
   static Plan plan(const ModelShape& model, const Config& config, int world_size,
                    const PlanOptions& options = {}, int rank = 0);
 
-  // The stage that receives least (of equals the lowest) whose peak, with `reserved_bytes` for what the runtime does
-  // not own, is within `budget_bytes`; then the largest buckets, then the largest prefetch window
-  // that fit. Sizes are tried from the configured ones (or the whole model, if that is less)
-  // downwards by halves: buckets to kSizeFloorElems, prefetch to 0.
+  // The stage that receives least (of equals the lowest) whose peak, with `reserved_bytes` for what
+  // the runtime does not own, is within `budget_bytes`; then the largest buckets, then the largest
+  // prefetch window that fit. Sizes are tried from the configured ones (or the whole model, if that
+  // is less) downwards by halves: buckets to kSizeFloorElems, prefetch to 0.
   static Fit fit(const ModelShape& model, const Config& config, int world_size,
                  std::int64_t budget_bytes, std::int64_t reserved_bytes = 0);
   static constexpr std::int64_t kSizeFloorElems = 1 << 16;

@@ -3,9 +3,10 @@
 //
 // The embedded default is ranks as threads of one process: nothing to install, nothing to start.
 //
-//   zero::run_ranks(4, [&](zero::World& world) { ... });   // four ranks, each on a thread of its
-//   own auto world = zero::World::from_environment();          // one rank, where nothing else is
-//   said
+// Four ranks, each on a thread of its own:
+//   zero::run_ranks(4, [&](zero::World& world) { ... });
+// One rank, where nothing else is said:
+//   auto world = zero::World::from_environment();
 #pragma once
 
 #include <chrono>
@@ -52,13 +53,15 @@ class World {
 };
 
 struct RunOptions {
-  // Deadline of every wait among the ranks.
+  // Deadline of every wait among the ranks. Above 0; beyond 1e9 s (31 years) it is 1e9 s.
   std::chrono::duration<double> timeout = std::chrono::seconds(300);
 };
 
-// Runs `body` once per rank, each on a thread of its own, and returns when all have ended. When a
-// rank throws, the waits of the others end with a CommError that names it, and the error that came
-// first is rethrown here. REQUIRES: world_size >= 1.
+// Runs `body` once per rank, each on a thread of its own (rank 0 on the calling one), and returns
+// when all have ended. When a rank throws, the waits of the others end with a CommError that names
+// it, and the error that came first is rethrown here. Throws UsageError unless world_size >= 1 and
+// options.timeout > 0, and Error if the system has no threads for so many ranks; no rank has begun
+// then.
 void run_ranks(int world_size, const std::function<void(World&)>& body,
                const RunOptions& options = {});
 

@@ -25,6 +25,7 @@
 
 #include "zero/config.hpp"
 #include "zero/ledger.hpp"
+#include "zero/lr_schedule.hpp"
 #include "zero/param_spec.hpp"
 #include "zero/partition_manager.hpp"
 #include "zero/traffic.hpp"
@@ -102,6 +103,12 @@ class ZeroOptimizer {
   // Hyper-parameters of group 0 come from the configuration. Returns the index of a further group.
   // Values out of range: ConfigError, as in the file.
   int add_group(const ParamGroup& group);
+
+  // Plugs a schedule of one's own, on every rank the same; without one the configuration's
+  // "scheduler" is taken. From prepare() on it sets the groups before the first update and after
+  // every applied one; what set_group() sets meanwhile holds for one update. UsageError if the
+  // configuration has a scheduler too.
+  void set_lr_schedule(std::unique_ptr<LrSchedule> schedule);
 
   // Registers parameters used together. Order of registration is order of use in forward. `shared`
   // names parameters of earlier units that this unit uses as well (tied weights).

@@ -51,3 +51,36 @@ grep -q 'held-out loss 5\.[45].* after 0 steps' said || fail "--steps 0 said: $(
 
 # A learning rate that blows up ends with the step named.
 refused 1 'diverged' "${tiny[@]}" --set optimizer.params.lr=1e30 --steps 20
+
+# So does one that only the held-out text shows: after the last step.
+refused 1 'the held-out loss is' "${tiny[@]}" --set optimizer.params.lr=3e37 --steps 1
+grep -q 'diverged' errors || fail "the held-out loss: $(cat errors)"
+
+# Other names of a precision contradict as well.
+refused 2 'contradicts --dtype fp32' "${tiny[@]}" --set bfloat16.enabled=true --dtype fp32
+
+refused 2 '--seed' "${tiny[@]}" --seed 18446744073709551616
+grep -qF '18446744073709551615' errors || fail "--seed: $(cat errors)"
+refused 2 '--seed' "${tiny[@]}" --seed 99999999999999999999999
+"$train" "${tiny[@]}" --seed 18446744073709551615 --steps 0 > said || fail "the largest seed"
+
+# No room: what was asked is named. Sanitizers end the process instead of throwing.
+if ! grep -q '^ZERO_SANITIZE:[A-Z]*=..*' "$ZERO_BIN_DIR/../CMakeCache.txt"; then
+  (
+    ulimit -v 8000000
+    refused 1 'no memory' --data text.txt --layers 2 --width 16 --heads 2 --context 12 \
+      --micro-batch 1073741824 --steps 1
+    grep -qF -- '--micro-batch 1073741824' errors || fail "--micro-batch: $(cat errors)"
+  )
+fi
+
+# What cannot be written is no success.
+if [[ -c /dev/full ]]; then
+  for flags in "--steps 1" "--steps 1 --json -" "--describe -" "--help"; do
+    code=0
+    # shellcheck disable=SC2086  # several words
+    "$train" "${tiny[@]}" $flags > /dev/full 2> errors || code=$?
+    [[ $code == 1 ]] || fail "$flags: exit code $code for a full disk"
+    grep -q 'could be written' errors || fail "$flags: a full disk is not told: $(cat errors)"
+  done
+fi

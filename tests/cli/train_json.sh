@@ -34,5 +34,25 @@ for text in 'parameters (fp32' 'step)' 'exp_avg_sq' 'planned for each rank' 'pla
   grep -qF "$text" said || fail "'$text' is missing: $(cat said)"
 done
 grep -q 'step 3/3  loss ' lines || fail "no progress lines: $(cat lines)"
-"$train" "${tiny[@]}" --steps 0 --json - > said
+"$train" "${tiny[@]}" --steps 0 --json - > said 2> errors
 grep -q '"type":"final","val_loss":5\.' said || fail "an untrained model: $(cat said)"
+
+# With --json - standard output is JSON lines and nothing else; people read standard error.
+for flags in "" "--verbose" "--quiet"; do
+  # shellcheck disable=SC2086  # no word or one
+  "$train" "${tiny[@]}" --steps 2 --json - $flags > said 2> errors
+  [[ $(grep -cvE '^\{"type":".*\}$' said) == 0 ]] || fail "no JSON line ($flags): $(cat said)"
+  grep -q '"type":"final"' said || fail "no final line ($flags): $(cat said)"
+  grep -q 'held-out loss' errors || fail "no last line for people ($flags): $(cat errors)"
+done
+"$train" --help | tr -s ' \n' ' ' | grep -q 'people reads goes to standard error' ||
+  fail "--json - in --help: $("$train" --help)"
+
+# --verbose: the values in force, those of flags and those that nobody gave as well.
+"$train" "${tiny[@]}" --ranks 3 --accumulation 2 --stage 1 --steps 0 --verbose \
+  > said 2> errors
+for text in '"train_batch_size": 12' '"train_micro_batch_size_per_gpu": 2' \
+  '"gradient_accumulation_steps": 2' '"stage": 1' '"reduce_bucket_size": 500000000' \
+  '"reproducible": false' '"weight_decay": 0.1' '"overlap_comm": false'; do
+  grep -qF "$text" errors || fail "--verbose: '$text' is missing: $(cat errors)"
+done

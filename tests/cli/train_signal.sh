@@ -18,3 +18,17 @@ stop_with() {  # SIGNAL CODE
 
 stop_with INT 130
 stop_with TERM 143
+
+# A signal while the held-out text is evaluated: exit code and final line say the same.
+large=(--data text.txt --layers 4 --width 128 --heads 2 --context 64 --micro-batch 1)
+"$train" "${large[@]}" --ranks 1 --steps 1 --json late > said.late 2> errors.late &
+pid=$! code=0
+for ((i = 0; i < 6000; ++i)); do
+  if [[ -s late ]]; then break; fi
+  sleep 0.01
+done
+kill -INT $pid
+wait $pid || code=$?
+[[ $code == 130 ]] || fail "during evaluation: exit code $code: $(cat errors.late)"
+grep -q '"type":"final".*"steps":1,"interrupted":true' late ||
+  fail "during evaluation: $(tail -1 late)"

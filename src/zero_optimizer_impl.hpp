@@ -1,0 +1,108 @@
+// What is behind ZeroOptimizer: the shared state, the mechanisms, and the order of calls.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/grad_reducer.hpp"
+#include "src/loss_scaler.hpp"
+#include "src/registration.hpp"
+#include "src/shard_optimizer.hpp"
+#include "src/tensor_access.hpp"
+#include "src/vote.hpp"
+#include "zero/error.hpp"
+#include "zero/zero_optimizer.hpp"
+
+namespace zero {
+
+class ZeroOptimizer::Impl {
+ public:
+  Impl(Config config, World& world)
+      : rt(settle(std::move(config), world), world.device(), world.communicator(), world.ledger(),
+           *world.comm_stream_),
+        registry(rt) {}
+
+  ~Impl() {
+    // A rank that leaves on an error must not wait here for peers that will never come.
+    if (std::uncaught_exceptions() > uncaught_ && rt.config.zero.overlaps()) {
+      rt.comm.abort(detail::concat("rank ", rt.rank(), " left its training loop on an error"));
+    }
+    rt.drain();  // nothing writes to the buffers any more
+  }
+
+  static Config settle(Config config, World& world) {
+    config.resolve_batch(world.world_size());
+    return config;
+  }
+
+  void prepare();
+  void keep_to_budget();
+  void load_start_values(const Bucket& bucket);
+  void begin(Unit unit, Pass pass);
+  void end(Unit unit, Pass pass);
+  StepResult step();
+  StepResult apply(const Verdict& verdict);
+  void skip(const Verdict& verdict, StepResult& result);
+  void copy_to_fixed();
+  void set_rates(std::int64_t t);
+
+  UnitState& checked(Unit unit) {
+    if (unit.index < 0 || unit.index >= static_cast<int>(rt.units.size())) {
+      throw UsageError(detail::concat("unit ", unit.index, " does not exist; ", rt.units.size(),
+                                      " units are registered"));
+    }
+    return rt.units[static_cast<std::size_t>(unit.index)];
+  }
+  // Throws what a closing guard could not, and refuses calls in the wrong order.
+  void require(bool prepared, const char* call) {
+    if (deferred != nullptr) std::rethrow_exception(std::exchange(deferred, nullptr));
+    if (prepared && stage == nullptr) {
+      throw UsageError(detail::concat(call, " comes after prepare()"));
+    }
+    if (!prepared && stage != nullptr) {
+      throw UsageError(detail::concat(call, " comes before prepare()"));
+    }
+  }
+  // A gradient that is not whole was added to; which part of it, nobody knows.
+  void require_whole(const char* call) {
+    if (failed_backward.empty()) return;
+    throw UsageError(detail::concat(call, ": the backward pass over unit ", failed_backward,
+                                    " ended in an exception, so its gradients are not whole. This "
+                                    "optimizer cannot go on; resume from what was saved"));
+  }
+  void require_no_use(const char* call) {
+    for (const UnitState& unit : rt.units) {
+      if (unit.open_forward + unit.open_backward > 0) {
+        throw UsageError(detail::concat(call, " while unit ", unit.name, " is in use"));
+      }
+    }
+  }
+
+  Runtime rt;
+  Registration registry;
+  std::unique_ptr<Stage> stage;  // from prepare() on
+  std::unique_ptr<GradReducer> reducer;
+  std::unique_ptr<ShardOptimizer> optimizer;
+  std::unique_ptr<Vote> vote;
+  std::unique_ptr<TensorAccess> tensors;
+  LossScaler scaler;
+  std::unique_ptr<LrSchedule> schedule;  // null: groups stay as they are set
+  std::vector<int> unused;               // of the backward passes that are open
+  bool backward_begun = false;           // in this micro-step
+  std::string failed_backward;           // unit whose backward pass was left by an exception
+  std::int64_t applied_steps = 0;
+  std::int64_t skipped_steps = 0;
+  double last_loss_scale = 1.0;
+  std::exception_ptr deferred;
+  std::function<void(std::string_view)> log = [this](std::string_view line) {
+    if (rt.rank() == 0) std::cerr << "zero: " << line << '\n';
+  };
+  const int uncaught_ = std::uncaught_exceptions();
+};
+
+}  // namespace zero

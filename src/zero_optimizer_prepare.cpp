@@ -1,0 +1,124 @@
+// From registration to the first step: checks, the budget, memory, start values.
+#include "src/zero_optimizer_impl.hpp"
+
+namespace zero {
+
+using detail::concat;
+
+namespace {
+
+std::string over_budget(const Plan& plan, const RuntimeSettings& runtime) {
+  return concat("runtime.memory_budget is ", *runtime.memory_budget, " bytes a rank, ",
+                runtime.reserved, " of them reserved, but stage ", plan.stage, " on ",
+                plan.world_size, " ranks peaks at ", plan.peak_bytes(), " bytes:\n",
+                plan.trained.table());
+}
+std::string list(const std::vector<std::string>& reasons) {
+  std::string text;
+  for (const std::string& reason : reasons) text += concat("\n  ", reason);
+  return text;
+}
+
+}  // namespace
+
+void ZeroOptimizer::Impl::prepare() {
+  require(false, "prepare()");
+  registry.check_all();
+  if (const auto& settings = rt.config.scheduler) {
+    schedule = make_lr_schedule(*settings, rt.groups);
+  }
+  set_rates(-1);
+  keep_to_budget();
+  registry.make_layout();
+  // Before anything is allocated: ranks that were set up differently learn it here, both sides
+  // named.
+  rt.comm_after_compute();
+  rt.comm.barrier({Purpose::kControl, registry.summary()}, rt.comm_stream());
+  rt.compute_after_comm();
+  stage = make_stage(rt);
+  if (rt.config.fp16_enabled.value_or(false)) scaler = LossScaler(rt.config.loss_scale);
+  for (const Bucket& bucket : rt.layout.buckets()) {
+    stage->allocate(bucket);
+    load_start_values(bucket);
+  }
+  reducer = std::make_unique<GradReducer>(rt, *stage);
+  reducer->prepare();
+  optimizer = std::make_unique<ShardOptimizer>(rt, *stage);
+  vote = std::make_unique<Vote>(rt, *stage);
+  vote->prepare();
+  tensors = std::make_unique<TensorAccess>(rt, *stage);
+}
+
+// Every rank comes to the same end by itself: a plan depends on nothing of one rank alone.
+void ZeroOptimizer::Impl::keep_to_budget() {
+  const RuntimeSettings& runtime = rt.config.runtime;
+  if (!runtime.memory_budget) return;
+  const std::int64_t budget = *runtime.memory_budget;
+  const ModelShape shape = registry.shape();
+  if (!runtime.choose_stage) {
+    const Plan plan = PartitionManager::plan(shape, rt.config, rt.world_size());
+    if (plan.peak_bytes() <= budget - runtime.reserved) return;
+    const Fit fit =
+        PartitionManager::fit(shape, rt.config, rt.world_size(), budget, runtime.reserved);
+    throw ConfigError(concat(over_budget(plan, runtime),
+                             fit.fits ? "This would fit: " : "Nothing fits. ",
+                             fit.fits ? fit.json : "The smallest is ", fit.fits ? "" : fit.json,
+                             ", with a peak of ", fit.plan.peak_bytes(), " bytes"));
+  }
+  const Fit fit =
+      PartitionManager::fit(shape, rt.config, rt.world_size(), budget, runtime.reserved);
+  if (!fit.fits)
+    throw ConfigError(concat(over_budget(fit.plan, runtime), "Nothing fits", list(fit.reasons)));
+  log(concat("stage ", fit.config.zero.stage, " chosen: a peak of ", fit.plan.peak_bytes(),
+             " bytes a rank within ", budget, ", ", runtime.reserved, " of them reserved",
+             list(fit.reasons)));
+  rt.config = fit.config;
+}
+
+// Rank 0's values to all ranks, one bucket at a time, so that construction never holds more than
+// what stays plus one bucket.
+void ZeroOptimizer::Impl::load_start_values(const Bucket& bucket) {
+  std::byte* const values = stage->begin_load(bucket);
+  const std::int64_t element = static_cast<std::int64_t>(dtype_bytes(bucket.dtype));
+  kernels::fill_bytes(values, 0, bucket.padded_elems * element, rt.compute);
+  if (rt.rank() == 0) {
+    rt.compute.synchronize();
+    for (const Segment& segment : bucket.segments) {
+      const ParamSpec& spec = rt.params[static_cast<std::size_t>(segment.param)].spec;
+      std::byte* const place = values + segment.offset * element;
+      const std::int64_t bytes = segment.elems * element;
+      if (spec.init) {
+        spec.init({place, static_cast<std::size_t>(bytes)});
+      } else {
+        kernels::copy(place, spec.data.get(), bytes, rt.compute);
+      }
+    }
+  }
+  rt.comm_after_compute();
+  rt.comm.broadcast(values, bucket.padded_elems, bucket.dtype, 0,
+                    {Purpose::kControl, "start values of " + bucket.label}, rt.comm_stream());
+  rt.compute_after_comm();
+  const BucketMemory& m = rt.memory[static_cast<std::size_t>(bucket.index)];
+  if (m.master_weights) {
+    const Range owned = stage->owned(bucket);
+    kernels::cast({m.master_weights.data(), DType::kFloat32, owned.elems()},
+                  {values + owned.begin * element, bucket.dtype, owned.elems()}, 1.0f, rt.compute);
+  }
+  for (const Segment& segment : bucket.segments) {
+    const ParamState& param = rt.params[static_cast<std::size_t>(segment.param)];
+    std::byte* const place = values + segment.offset * element;
+    if (param.spec.data.is_fixed()) {
+      kernels::copy(param.spec.data.get(), place, segment.elems * element, rt.compute);
+    }
+    if (param.spec.grad.is_fixed()) {
+      kernels::fill_bytes(param.spec.grad.get(), 0, segment.elems * element, rt.compute);
+    }
+    // Whole parameters stay where they are; sharded ones are in reach inside their guards only.
+    param.spec.data.set(m.params_full ? place : nullptr);
+    param.spec.grad.set(nullptr);
+  }
+  stage->end_load(bucket);
+  rt.compute.synchronize();
+}
+
+}  // namespace zero

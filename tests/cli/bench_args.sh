@@ -1,0 +1,54 @@
+# The benches refuse arguments that make no sense, by name, before anything is measured.
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+refused() {  # TEXT BENCH ARGUMENTS...
+  local text=$1 bench=$2 code=0
+  shift 2
+  timeout 20 "$ZERO_BIN_DIR/$bench" "$@" > said 2> errors || code=$?
+  [[ $code == 2 ]] || fail "$bench $*: exit code $code, expected 2: $(cat errors)"
+  grep -qF -- "$bench: $text" errors || fail "$bench $*: '$text' is missing in: $(cat errors)"
+  [[ ! -s said ]] || fail "$bench $*: $(cat said)"
+}
+
+for bench in bench_ratios bench_collectives bench_step_overhead; do
+  "$ZERO_BIN_DIR/$bench" --help > help || fail "$bench --help"
+  grep -q "^usage: $bench" help || fail "$bench --help says: $(cat help)"
+  grep -q -- '--seconds S' help || fail "$bench --help says: $(cat help)"
+  refused 'unknown argument "--nonsense"' $bench --nonsense
+  refused '--seconds needs a value' $bench --seconds
+  for wrong in 0 -1 abc 1x '' nan inf 1e9; do
+    refused "--seconds \"$wrong\"" $bench --seconds "$wrong"
+  done
+done
+
+refused '--elems needs a value' bench_ratios --elems
+for wrong in 0 1 1023 -5000 abc 1048576x 1.5 99999999999999999999 4611686018427387904; do
+  refused "--elems \"$wrong\"" bench_ratios --elems "$wrong"
+done
+refused '--only "foo": valid: adam, elementwise, slices, norm' bench_ratios --only foo
+refused '--only needs a value' bench_ratios --only
+
+for wrong in 0 -1 abc 99999999999999 9223372036854775808; do
+  refused "--mib \"$wrong\"" bench_collectives --mib "$wrong"
+done
+for wrong in 0 1 -2 abc 4097; do
+  refused "--ranks \"$wrong\"" bench_collectives --ranks "$wrong"
+done
+
+for wrong in 0 -4 abc 2147483648; do
+  refused "--width \"$wrong\"" bench_step_overhead --width "$wrong"
+done
+refused '--width 7: ' bench_step_overhead --width 7
+
+timeout 60 "$ZERO_BIN_DIR/bench_ratios" --quick --elems 4096 --seconds 0.01 --only norm > said ||
+  fail "bench_ratios: exit code $?"
+grep -q 'Exact sum of squares' said || fail "--only norm: $(cat said)"
+! grep -q 'Adam' said || fail "--only norm: $(cat said)"

@@ -47,7 +47,8 @@ struct ToyResult {
 };
 
 Config toy_config(const ToySetup& setup);
-// Checks on the way that every rank holds and moves what was planned, in every category to the byte.
+// Checks on the way that every rank holds and moves what was planned, in every category to the
+// byte.
 ToyResult run_toy(const ToySetup& setup);
 // The same training in double precision in one process, by the formulas.
 ToyResult reference_toy(const ToySetup& setup);

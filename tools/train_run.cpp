@@ -55,10 +55,10 @@ std::runtime_error diverged(const std::string& what, double loss, const std::str
 
 std::runtime_error no_memory(const Setup& setup) {
   const gpt::Shape& shape = setup.shape;
-  return std::runtime_error(concat(
-      "no memory for this run: --layers ", shape.layers, ", --width ",
-      shape.width, ", --heads ", shape.heads, ", --context ", shape.context, ", --micro-batch ",
-      shape.micro_batch, " on each of ", setup.options.ranks, " ranks; try smaller ones"));
+  return std::runtime_error(
+      concat("no memory for this run: --layers ", shape.layers, ", --width ", shape.width,
+             ", --heads ", shape.heads, ", --context ", shape.context, ", --micro-batch ",
+             shape.micro_batch, " on each of ", setup.options.ranks, " ranks; try smaller ones"));
 }
 
 // With JSON lines on standard output, nothing else may be there.

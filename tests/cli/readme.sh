@@ -4,6 +4,7 @@
 # Every ```sh block after a line <!-- run --> is run, in a folder that looks like a built checkout;
 # after <!-- run if PROGRAM -->, where that program is installed.
 # tools/quickstart.sh and tools/test.sh would build everything anew: their syntax is checked.
+# The ```json block after <!-- file: FILE --> equals that file.
 # The ```cpp block after <!-- snippet: FILE --> equals the region // [snippet] of FILE.
 set -euo pipefail
 work=$(mktemp -d)
@@ -39,6 +40,13 @@ for file, shown in snippets:
         sys.exit(f"{file}: no region // [snippet] ... // [/snippet]")
     if textwrap.dedent(region[1]) != textwrap.dedent(shown):
         sys.exit(f"README.md: the snippet is not what {file} has:\n{textwrap.dedent(region[1])}")
+
+files = re.findall(r"^<!-- file: (\S+) -->\s*\n```json\n(.*?)^```$", text, re.M | re.S)
+if len(files) != text.count("<!-- file: "):
+    sys.exit("README.md: no json block follows a mark <!-- file: FILE -->")
+for file, shown in files:
+    if (source / file).read_text(encoding="utf-8") != shown:
+        sys.exit(f"README.md: the block is not what {file} has")
 PYTHON
 
 cd "$work/checkout"

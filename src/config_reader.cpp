@@ -1,6 +1,7 @@
 #include "src/config_reader.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "src/config_number.hpp"
 #include "src/config_text.hpp"
@@ -135,6 +136,8 @@ class Reader {
         return convert_word(row, node, path);
       case ValueType::kPair:
         return convert_pair(row, node, path);
+      case ValueType::kNumbers:
+        return convert_numbers(row, node, path);
       case ValueType::kSection:
       case ValueType::kNotBuilt:
         break;
@@ -177,19 +180,32 @@ class Reader {
     return refuse(row, node, path, "is not known");
   }
 
+  Value convert_numbers(const SchemaRow& row, const JsonNode& node, const std::string& path) {
+    const bool is_list = node.kind == JsonNode::Kind::kArray;
+    if (is_list && node.items.empty()) return refuse(row, node, path, "is empty");
+    const std::span<const JsonNode> items = is_list ? std::span(node.items) : std::span(&node, 1);
+    return convert_items(row, node, path, items, "is no number, and no list of numbers");
+  }
+
   Value convert_pair(const SchemaRow& row, const JsonNode& node, const std::string& path) {
+    constexpr const char* kNoPair = "is not a list of two numbers";
     if (node.kind != JsonNode::Kind::kArray || node.items.size() != 2) {
-      return refuse(row, node, path, "is not a list of two numbers");
+      return refuse(row, node, path, kNoPair);
     }
-    std::vector<double> pair;
-    for (const JsonNode& item : node.items) {
+    return convert_items(row, node, path, node.items, kNoPair);
+  }
+
+  Value convert_items(const SchemaRow& row, const JsonNode& node, const std::string& path,
+                      std::span<const JsonNode> items, const char* otherwise) {
+    std::vector<double> numbers;
+    for (const JsonNode& item : items) {
       const Value value = convert_number(item);
       const double* number = std::get_if<double>(&value);
-      if (number == nullptr) return refuse(row, node, path, "is not a list of two numbers");
+      if (number == nullptr) return refuse(row, node, path, otherwise);
       if (!row.range.contains(*number)) return refuse(row, node, path, "is out of range");
-      pair.push_back(*number);
+      numbers.push_back(*number);
     }
-    return pair;
+    return numbers;
   }
 
   // What to say about a key that is not in the table: where it is, or what is spelt most alike.

@@ -12,6 +12,7 @@
 namespace zero::detail {
 
 void add_training_rows(std::vector<SchemaRow>& rows);   // batch, gradients, optimizer, precision
+void add_scheduler_rows(std::vector<SchemaRow>& rows);  // scheduler
 void add_sharding_rows(std::vector<SchemaRow>& rows);   // zero_optimization, runtime
 void add_not_built_rows(std::vector<SchemaRow>& rows);  // refused by name
 

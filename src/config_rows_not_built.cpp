@@ -12,8 +12,7 @@ struct KnownKeys {
 const std::vector<KnownKeys>& known_keys() {
   static const std::vector<KnownKeys> kKeys = {
       {"",
-       {"scheduler",
-        "amp",
+       {"amp",
         "torch_autocast",
         "communication_data_type",
         "seq_parallel_communication_data_type",

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "src/config_reader.hpp"
@@ -54,6 +55,65 @@ void check_loss_scale(Reading& reading, const Config& config) {
       culprit->place, culprit->path,
       concat("the smallest scale, ", fp16.min_loss_scale, ", is above the one to start with, ",
              start, " (2^initial_scale_power): an overflow would raise it"));
+}
+
+void check_scheduler(Reading& reading, Config& config) {
+  const auto& section = reading.settings[row_index("scheduler")];
+  if (!section.has_value() || section->state != Setting::State::kGiven) return;
+  if (!config.scheduler) {
+    if (!reading.settings[row_index("scheduler.type")].has_value()) {
+      reading.warnings.push_back("scheduler: has no type, so rates stay as they are set");
+    }
+    return;
+  }
+  const std::string& type = config.scheduler->type;
+  const auto is_of = [&](const SchemaRow& row) {
+    return std::find(row.of_types.begin(), row.of_types.end(), type) != row.of_types.end();
+  };
+  const auto& rows = config_schema();
+  std::string takes;
+  for (const SchemaRow& row : rows) {
+    if (is_of(row)) takes += concat(takes.empty() ? "" : ", ", row_name(row));
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::optional<Setting>& setting = reading.settings[i];
+    if (rows[i].of_types.empty() || is_of(rows[i]) || !setting.has_value()) continue;
+    if (setting->state != Setting::State::kGiven) continue;
+    reading.problems.add(setting->place, setting->path,
+                         concat(type, " has no such parameter; it takes ", takes));
+  }
+  for (const char* path : {"scheduler.params.total_num_steps", "scheduler.params.cycle_min_lr",
+                           "scheduler.params.cycle_max_lr"}) {
+    const std::size_t index = row_index(path);
+    const std::optional<Setting>& setting = reading.settings[index];
+    if (!is_of(rows[index])) continue;
+    if (setting.has_value() && setting->state != Setting::State::kNull) continue;
+    reading.problems.add(
+        section->place, path,
+        concat("is missing, and ", type, " needs it; valid: ", valid_values(rows[index])));
+  }
+  if (type == "OneCycle" && config.scheduler->cycle_momentum) {
+    if (config.optimizer.kind == OptimizerKind::kSgd) {
+      config.scheduler->cycle_momentum = false;
+      reading.warnings.push_back(
+          "scheduler.params.cycle_momentum: no effect: SGD has no momentum here");
+    } else {
+      reading.warnings.push_back(
+          "scheduler.params.cycle_momentum: optimizer.params.betas are replaced: beta1 by the "
+          "cycle, beta2 by 0.99, as DeepSpeed does; write false to keep them");
+    }
+  }
+  const SchedulerSettings& s = *config.scheduler;
+  if (is_of(rows[row_index("scheduler.params.total_num_steps")]) && s.total_num_steps &&
+      *s.total_num_steps < std::max<std::int64_t>(2, s.warmup_num_steps)) {
+    reading.warnings.push_back(concat("scheduler.params.total_num_steps: ", *s.total_num_steps,
+                                      " is less than warmup_num_steps, ", s.warmup_num_steps,
+                                      ": the warm-up is longer than the training"));
+  }
+  if (s.decay_step_size == 0 && (s.decay_lr_rate != 0 || s.decay_mom_rate != 0)) {
+    reading.warnings.push_back(
+        "scheduler.params.decay_lr_rate, decay_mom_rate: no effect: decay_step_size is 0");
+  }
 }
 
 // One line for all of them: they are one mistake.
@@ -127,6 +187,7 @@ void check_rules(Reading& reading, Config& config) {
   check_required(reading);
   check_precision(reading, config);
   check_optimizer(reading, config);
+  check_scheduler(reading, config);
   check_loss_scale(reading, config);
   check_budget(reading, config);
   note_unused_fp16(reading, config);

@@ -52,6 +52,7 @@ const std::vector<SchemaRow>& config_schema() {
   static const std::vector<SchemaRow> kRows = [] {
     std::vector<SchemaRow> rows;
     add_training_rows(rows);
+    add_scheduler_rows(rows);
     add_sharding_rows(rows);
     add_not_built_rows(rows);
     return rows;
@@ -105,6 +106,8 @@ std::string valid_values(const SchemaRow& row) {
       return "one of " + joined(row.words);
     case ValueType::kPair:
       return "a list of two numbers, each" + range_text(row.range).substr(1);
+    case ValueType::kNumbers:
+      return "a number" + range_text(row.range) + ", or a list with one for each param group";
     case ValueType::kNotBuilt:
       break;
   }

@@ -24,6 +24,7 @@ enum class ValueType : std::uint8_t {
   kBytes,     // std::int64_t; a whole number of bytes, or a text with a unit
   kWord,      // std::string, one of `words` whatever the case; the value has the case of the table
   kPair,      // std::vector<double> of two numbers
+  kNumbers,   // std::vector<double>, at least one; a number is a list of one
   kNotBuilt,  // DeepSpeed knows the key, this version does not: refused
 };
 
@@ -62,6 +63,7 @@ struct SchemaRow {
   std::string old_name = {};                // an alias that is accepted with a warning
   bool nullable = false;                    // null means absent, as DeepSpeed's default is null
   bool required = false;                    // must be in its section if the section is there
+  std::vector<std::string> of_types = {};   // belongs to these values of its section's "type" only
   int from_stage = 0;                       // has no effect at lower stages of zero_optimization
   Effect effect = Effect::kResult;
   std::string about = {};         // one sentence

@@ -157,16 +157,16 @@ TEST(ConfigJson, AllProblemsInOneMessage) {
   const std::string message = refusal(
       "{\"train_batch_size\": 0, \"gradient_cliping\": 1,\n \"zero_optimization\": {\"stage\": 9, "
       "\"reduce_bucket_size\": 1.5}, \"fp16\": {\"hysteresis\": true},\n\"fp16\": {}, "
-      "\"scheduler\": {}}");
+      "\"amp\": {}}");
   // Duplicates are found while reading, before the keys are looked at.
   EXPECT_CONTAINS(message, "duplicate");
   const std::string keys = refusal(
       "{\"train_batch_size\": 0, \"gradient_cliping\": 1,\n \"zero_optimization\": {\"stage\": 9, "
-      "\"reduce_bucket_size\": 1.5}, \"fp16\": {\"hysteresis\": true}, \"scheduler\": {}, "
+      "\"reduce_bucket_size\": 1.5}, \"fp16\": {\"hysteresis\": true}, \"amp\": {}, "
       "\"optimizer\": {}}");
   for (const char* part : {"7 problems", "train_batch_size: 0", "gradient_clipping",
                            "zero_optimization.stage: 9", "file.json:2:", "reduce_bucket_size: 1.5",
-                           "fp16.hysteresis: true", "scheduler: ", "optimizer.type: is missing"}) {
+                           "fp16.hysteresis: true", "amp: ", "optimizer.type: is missing"}) {
     EXPECT_CONTAINS(keys, part);
   }
 }

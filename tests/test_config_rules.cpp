@@ -27,6 +27,54 @@ TEST(ConfigRules, AutoIsRefusedByPath) {
   }
 }
 
+std::string schedule(const std::string& type, const std::string& params) {
+  return R"({"optimizer": {"type": "AdamW"}, "scheduler": {"type": ")" + type +
+         R"(", "params": {)" + params + "}}}";
+}
+
+TEST(ConfigRules, AScheduleTakesItsOwnParametersOnly) {
+  const std::string cosine =
+      refusal(schedule("WarmupCosineLR", R"("total_num_steps": 10, "warmup_max_lr": 0.1)"));
+  EXPECT_CONTAINS(cosine, "scheduler.params.warmup_max_lr: WarmupCosineLR has no such parameter");
+  EXPECT_CONTAINS(cosine, "warmup_num_steps, warmup_type, total_num_steps, warmup_min_ratio");
+  EXPECT_CONTAINS(refusal(schedule("LRRangeTest", R"("cycle_min_lr": 0.1)")),
+                  "scheduler.params.cycle_min_lr: LRRangeTest has no such parameter");
+}
+
+TEST(ConfigRules, WhatAScheduleNeedsIsAskedForByName) {
+  for (const char* type : {"WarmupDecayLR", "WarmupCosineLR"}) {
+    for (const char* params : {"", R"("total_num_steps": null)"}) {
+      EXPECT_CONTAINS(refusal(schedule(type, params)),
+                      "scheduler.params.total_num_steps: is missing, and " + std::string(type));
+    }
+  }
+  const std::string cycle = refusal(R"({"optimizer": {"type": "AdamW"},
+                                        "scheduler": {"type": "OneCycle"}})");
+  EXPECT_CONTAINS(cycle, "scheduler.params.cycle_min_lr: is missing");
+  EXPECT_CONTAINS(cycle, "scheduler.params.cycle_max_lr: is missing");
+  EXPECT_CONTAINS(refusal(schedule("StepLR", "")), "not built yet");
+}
+
+TEST(ConfigRules, ScheduleNotes) {
+  EXPECT_FALSE(parse(R"({"optimizer": {"type": "AdamW"}, "scheduler": null})").scheduler);
+  const Config untyped = parse(R"({"optimizer": {"type": "AdamW"}, "scheduler": {}})");
+  EXPECT_FALSE(untyped.scheduler.has_value());
+  EXPECT_WARNS(untyped, "scheduler");
+  const std::string cycle = R"("cycle_min_lr": 0.1, "cycle_max_lr": 0.2)";
+  EXPECT_WARNS(parse(schedule("OneCycle", cycle)), "scheduler.params.cycle_momentum");
+  EXPECT_FALSE(
+      config_test::warns(parse(schedule("OneCycle", cycle + R"(, "cycle_momentum": false)")),
+                         "scheduler.params.cycle_momentum"));
+  Config sgd = parse(R"({"optimizer": {"type": "SGD"}, "scheduler": {"type": "OneCycle",
+                         "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 0.2}}})");
+  EXPECT_FALSE(sgd.scheduler->cycle_momentum);
+  EXPECT_WARNS(sgd, "scheduler.params.cycle_momentum");
+  EXPECT_WARNS(parse(schedule("WarmupDecayLR", R"("total_num_steps": 5)")),
+               "scheduler.params.total_num_steps");
+  EXPECT_WARNS(parse(schedule("OneCycle", cycle + R"(, "decay_lr_rate": 0.5)")),
+               "scheduler.params.decay_lr_rate");
+}
+
 TEST(ConfigRules, BlanksInAKeyAreNamed) {
   EXPECT_CONTAINS(refusal("{\"zero_optimization\": {\"stage \": 1}}"),
                   "zero_optimization[\"stage \"]: unknown key (has trailing blanks)");

@@ -34,6 +34,14 @@ double given(const std::optional<T>& value) {
   return value.has_value() ? static_cast<double>(*value) : kNone;
 }
 
+double listed(const std::vector<double>& values) {
+  return values.size() == 2 ? values[0] + 1000 * values[1] : -1;
+}
+// A value of the schedule, where there is one.
+double scheduled(const Config& c, double (*get)(const SchedulerSettings&)) {
+  return c.scheduler ? get(*c.scheduler) : kNone;
+}
+
 const std::vector<Probe>& probes() {
   static const std::string kTiny = "-1e-9";
   static const std::vector<Probe> kProbes = {
@@ -114,6 +122,233 @@ const std::vector<Probe>& probes() {
        {},
        [](const Config& c) { return c.optimizer.decoupled_decay; }},
       {"optimizer.params.torch_adam", 0, "true", 0, {}, {}},
+      {"scheduler.type",
+       0,
+       "\"WarmupLR\"",
+       1,
+       {"\"StepLR\"", "\"Nonsense\""},
+       [](const Config& c) { return c.scheduler && c.scheduler->type == "WarmupLR" ? 1 : 0; }},
+      {"scheduler.params.warmup_min_lr",
+       kNone,
+       "[0.5, 0.25]",
+       250.5,
+       {"-1", "[]", "[0.5, -1]", "1e39"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return listed(s.warmup_min_lr); });
+       },
+       R"({"scheduler": {"type": "WarmupLR", "params": {}}})"},
+      {"scheduler.params.warmup_max_lr",
+       kNone,
+       "[0.5, 0.25]",
+       250.5,
+       {"-1", "[]", "[0.5, -1]", "1e39"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return listed(s.warmup_max_lr); });
+       },
+       R"({"scheduler": {"type": "WarmupLR", "params": {}}})"},
+      {"scheduler.params.warmup_num_steps",
+       kNone,
+       "3",
+       3,
+       {"-1"},
+       [](const Config& c) {
+         return scheduled(
+             c, [](const SchedulerSettings& s) { return static_cast<double>(s.warmup_num_steps); });
+       },
+       R"({"scheduler": {"type": "WarmupLR", "params": {}}})"},
+      {"scheduler.params.warmup_type",
+       kNone,
+       "\"linear\"",
+       1,
+       {"\"cosine\""},
+       [](const Config& c) {
+         return scheduled(
+             c, [](const SchedulerSettings& s) { return s.warmup_type == "linear" ? 1.0 : 0.0; });
+       },
+       R"({"scheduler": {"type": "WarmupLR", "params": {}}})"},
+      {"scheduler.params.total_num_steps",
+       kNone,
+       "3",
+       3,
+       {"-1", "0"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return given(s.total_num_steps); });
+       },
+       R"({"scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 7}}})"},
+      {"scheduler.params.warmup_min_ratio",
+       kNone,
+       "[0.5, 0.25]",
+       250.5,
+       {"-1", "[]", "[0.5, -1]", "1e39"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return listed(s.warmup_min_ratio); });
+       },
+       R"({"scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 7}}})"},
+      {"scheduler.params.cos_min_ratio",
+       kNone,
+       "0.5",
+       0.5,
+       {"1e39", "-1"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return s.cos_min_ratio; });
+       },
+       R"({"scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 7}}})"},
+      {"scheduler.params.cycle_min_lr",
+       kNone,
+       "[0.5, 0.25]",
+       250.5,
+       {"-1", "[]", "[0.5, -1]", "1e39"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return listed(s.cycle_min_lr); });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.cycle_max_lr",
+       kNone,
+       "[0.5, 0.25]",
+       250.5,
+       {"-1", "[]", "[0.5, -1]", "1e39"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return listed(s.cycle_max_lr); });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.cycle_first_step_size",
+       kNone,
+       "3",
+       3,
+       {"-1", "0"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) {
+           return static_cast<double>(s.cycle_first_step_size);
+         });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.cycle_second_step_size",
+       kNone,
+       "3",
+       3,
+       {"-1"},
+       [](const Config& c) {
+         return scheduled(
+             c, [](const SchedulerSettings& s) { return given(s.cycle_second_step_size); });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.cycle_first_stair_count",
+       kNone,
+       "3",
+       3,
+       {"-1"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) {
+           return static_cast<double>(s.cycle_first_stair_count);
+         });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.cycle_second_stair_count",
+       kNone,
+       "3",
+       3,
+       {"-1"},
+       [](const Config& c) {
+         return scheduled(
+             c, [](const SchedulerSettings& s) { return given(s.cycle_second_stair_count); });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.decay_step_size",
+       kNone,
+       "3",
+       3,
+       {"-1"},
+       [](const Config& c) {
+         return scheduled(
+             c, [](const SchedulerSettings& s) { return static_cast<double>(s.decay_step_size); });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.decay_lr_rate",
+       kNone,
+       "0.5",
+       0.5,
+       {"1e39", "-1"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return s.decay_lr_rate; });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.cycle_momentum",
+       kNone,
+       "false",
+       0,
+       {},
+       [](const Config& c) {
+         return scheduled(c,
+                          [](const SchedulerSettings& s) { return s.cycle_momentum ? 1.0 : 0.0; });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.cycle_min_mom",
+       kNone,
+       "[0.5, 0.25]",
+       250.5,
+       {"-1", "[]", "[0.5, -1]", "1"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return listed(s.cycle_min_mom); });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.cycle_max_mom",
+       kNone,
+       "[0.5, 0.25]",
+       250.5,
+       {"-1", "[]", "[0.5, -1]", "1"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return listed(s.cycle_max_mom); });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.decay_mom_rate",
+       kNone,
+       "0.5",
+       0.5,
+       {"1e39"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return s.decay_mom_rate; });
+       },
+       R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.125, "cycle_max_lr": 0.25}}})"},
+      {"scheduler.params.lr_range_test_min_lr",
+       kNone,
+       "[0.5, 0.25]",
+       250.5,
+       {"-1", "[]", "[0.5, -1]", "1e39"},
+       [](const Config& c) {
+         return scheduled(
+             c, [](const SchedulerSettings& s) { return listed(s.lr_range_test_min_lr); });
+       },
+       R"({"scheduler": {"type": "LRRangeTest", "params": {}}})"},
+      {"scheduler.params.lr_range_test_step_size",
+       kNone,
+       "3",
+       3,
+       {"-1", "0"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) {
+           return static_cast<double>(s.lr_range_test_step_size);
+         });
+       },
+       R"({"scheduler": {"type": "LRRangeTest", "params": {}}})"},
+      {"scheduler.params.lr_range_test_step_rate",
+       kNone,
+       "0.5",
+       0.5,
+       {"1e39", "-1"},
+       [](const Config& c) {
+         return scheduled(c, [](const SchedulerSettings& s) { return s.lr_range_test_step_rate; });
+       },
+       R"({"scheduler": {"type": "LRRangeTest", "params": {}}})"},
+      {"scheduler.params.lr_range_test_staircase",
+       kNone,
+       "true",
+       1,
+       {},
+       [](const Config& c) {
+         return scheduled(
+             c, [](const SchedulerSettings& s) { return s.lr_range_test_staircase ? 1.0 : 0.0; });
+       },
+       R"({"scheduler": {"type": "LRRangeTest", "params": {}}})"},
       {"fp16.enabled", kNone, "true", 1, {}, [](const Config& c) { return given(c.fp16_enabled); }},
       {"fp16.loss_scale",
        0,
@@ -261,6 +496,8 @@ std::vector<std::string> wrong_types(ValueType type) {
       return {"1", "true", "[]", "{}", "\"\""};
     case ValueType::kPair:
       return {"0.9", "[]", "[0.9]", "[0.9, 0.9, 0.9]", "[0.9, true]", "[0.9, \"0.9\"]", "{}"};
+    case ValueType::kNumbers:
+      return {"true", "\"1\"", "[true]", "[[1]]", "{}"};
     case ValueType::kSection:
     case ValueType::kNotBuilt:
       break;
@@ -336,6 +573,25 @@ TEST(ConfigSchema, DefaultsOfTheStructsAreThoseOfTheTable) {
   EXPECT_EQ(zero.param_persistence_threshold, config.zero.param_persistence_threshold);
   EXPECT_EQ(zero.model_persistence_threshold, config.zero.model_persistence_threshold);
   EXPECT_EQ(zero.overlap_comm, config.zero.overlap_comm);
+  // Of each type, with what it needs: the defaults of the struct are those of the table.
+  for (const char* type :
+       {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest"}) {
+    SchedulerSettings scheduler;
+    scheduler.type = type;
+    std::string needed;
+    if (scheduler.type == "WarmupDecayLR" || scheduler.type == "WarmupCosineLR") {
+      scheduler.total_num_steps = 7;
+      needed = "\"total_num_steps\": 7";
+    } else if (scheduler.type == "OneCycle") {
+      scheduler.cycle_min_lr = {0.5};
+      scheduler.cycle_max_lr = {1.0};
+      needed = R"("cycle_min_lr": 0.5, "cycle_max_lr": [1])";
+    }
+    const Config given = parse(R"({"optimizer": {"type": "Adam"}, "scheduler": {"type": ")" +
+                               scheduler.type + R"(", "params": {)" + needed + "}}}");
+    ASSERT_TRUE(given.scheduler.has_value());
+    EXPECT_EQ(*given.scheduler, scheduler) << type;
+  }
   const RuntimeSettings runtime;
   EXPECT_EQ(runtime.reproducible, config.runtime.reproducible);
   EXPECT_EQ(runtime.timeout_s, config.runtime.timeout_s);

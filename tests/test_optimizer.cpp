@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -397,6 +398,59 @@ TEST(Optimizer, TwoOptimizersOfOneWorldInterleave) {
       }
     }
   }
+}
+
+// The k-th applied update runs at t = k - 2: twice at the start, and a skipped step moves nothing.
+TEST(Optimizer, SchedulesCountAppliedUpdates) {
+  for (const int stage : {0, 1, 2, 3}) {
+    for (const bool own_function : {false, true}) {
+      run_ranks(2, [&](World& world) {
+        Config c = config(stage);
+        if (!own_function) {
+          c.merge(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0,
+                      "warmup_max_lr": [0.5, 0.25], "warmup_num_steps": 4,
+                      "warmup_type": "linear"}}})");
+        }
+        ZeroOptimizer o(c, world);
+        o.set_log([](std::string_view) {});
+        o.add_group({.lr = 77});
+        if (own_function) {
+          o.set_lr_schedule(make_lr_schedule([](std::int64_t t, int group) {
+            return (group == 0 ? 0.5 : 0.25) *
+                   static_cast<double>(std::clamp<std::int64_t>(t, 0, 4)) / 4;
+          }));
+        }
+        Weight w({0, 0, 0});
+        const Unit unit = o.add_unit("u", {w.spec("w")});
+        o.prepare();
+        const double want[] = {0, 0, 0.125, 0.125, 0.25, 0.375, 0.5, 0.5};
+        for (int step = 0; step < 8; ++step) {
+          const bool overflows = step == 2;
+          {
+            const Use use = o.backward(unit);
+            w.add(overflows ? std::numeric_limits<float>::infinity() : 1.0f);
+          }
+          const StepResult r = o.step();
+          EXPECT_EQ(r.skipped, overflows);
+          ASSERT_EQ(r.lr.size(), 2u);
+          EXPECT_DOUBLE_EQ(r.lr[0], want[step]) << step;
+          EXPECT_DOUBLE_EQ(r.lr[1], want[step] / 2) << step;
+        }
+        EXPECT_THAT(read(o, "w", Tensor::kParams, 3), Each(-1.75f));
+      });
+    }
+  }
+}
+
+TEST(Optimizer, SchedulesThatCannotBe) {
+  World world = World::from_environment();
+  ZeroOptimizer o(config(0, R"({"scheduler": {"type": "WarmupLR",
+                                "params": {"warmup_max_lr": [1, 2, 3]}}})"),
+                  world);
+  const auto constant = [] { return make_lr_schedule([](std::int64_t, int) { return 0.5; }); };
+  EXPECT_THROW(o.set_lr_schedule(constant()), UsageError);  // two owners of the rates
+  EXPECT_THROW(o.prepare(), ConfigError);                   // three rates for one group
+  EXPECT_EQ(world.ledger().total().peak_bytes, 0);
 }
 
 // What the file may not say cannot be said later either.

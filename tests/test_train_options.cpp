@@ -110,6 +110,20 @@ TEST(TrainOptions, TheSettingsInForceAreThoseOfTheConfig) {
           "reserved": "12kB", "memory_budget": "13MB", "reproducible": true}})"),
         std::string(R"({"optimizer": {"type": "Adam", "params": {"adam_w_mode": false}},
           "bf16": {"enabled": true}, "runtime": {"memory_budget": 14, "choose_stage": true}})"),
+        std::string(R"({"optimizer": {"type": "Adam"}, "scheduler": {"type": "WarmupDecayLR",
+          "params": {"total_num_steps": 9, "warmup_min_lr": 0.25, "warmup_max_lr": [0.5, 0.75],
+          "warmup_num_steps": 3, "warmup_type": "linear"}}})"),
+        std::string(R"({"optimizer": {"type": "Adam"}, "scheduler": {"type": "WarmupLR"}})"),
+        std::string(R"({"optimizer": {"type": "Adam"}, "scheduler": {"type": "WarmupCosineLR",
+          "params": {"total_num_steps": 9, "warmup_min_ratio": 0.5, "cos_min_ratio": 0.25}}})"),
+        std::string(R"({"optimizer": {"type": "Adam"}, "scheduler": {"type": "OneCycle", "params": {
+          "cycle_min_lr": 1, "cycle_max_lr": [2, 3], "cycle_first_step_size": 4,
+          "cycle_second_step_size": 5, "cycle_first_stair_count": 6, "cycle_second_stair_count": 7,
+          "decay_step_size": 8, "decay_lr_rate": 9, "cycle_momentum": true, "cycle_min_mom": 0.1,
+          "cycle_max_mom": 0.2, "decay_mom_rate": 0.3}}})"),
+        std::string(R"({"optimizer": {"type": "Adam"}, "scheduler": {"type": "LRRangeTest",
+          "params": {"lr_range_test_min_lr": 0.5, "lr_range_test_step_size": 2,
+          "lr_range_test_step_rate": 3, "lr_range_test_staircase": true}}})"),
         std::string(R"({"optimizer": {"type": "SGD", "params": {"weight_decay": 0.5}},
           "zero_optimization": {"stage": 3}})")}) {
     const std::string path = file_with(text);
@@ -120,6 +134,7 @@ TEST(TrainOptions, TheSettingsInForceAreThoseOfTheConfig) {
     EXPECT_EQ(a.micro_batch_size, b.micro_batch_size);
     EXPECT_EQ(a.accumulation_steps, b.accumulation_steps);
     EXPECT_EQ(a.gradient_clipping, b.gradient_clipping);
+    EXPECT_EQ(a.scheduler, b.scheduler);
     EXPECT_EQ(a.optimizer.kind, b.optimizer.kind);
     EXPECT_EQ(a.optimizer.decoupled_decay, b.optimizer.decoupled_decay);
     EXPECT_EQ(a.optimizer.bias_correction, b.optimizer.bias_correction);

@@ -1,6 +1,9 @@
 // The configuration in force, written from the values that the library is given.
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <initializer_list>
+#include <vector>
 
 #include "tools/train_options.hpp"
 #include "zero/dtype.hpp"
@@ -16,6 +19,12 @@ std::string text(int value) { return std::to_string(value); }
 std::string text(double value) {
   std::array<char, 32> digits;
   return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
+}
+
+std::string text(const std::vector<double>& values) {
+  std::string list;
+  for (const double value : values) list += (list.empty() ? "" : ", ") + text(value);
+  return "[" + list + "]";
 }
 
 // Indented like a file; a key of an object, or an object, a line.
@@ -68,6 +77,52 @@ void write_optimizer(const zero::OptimizerSettings& o, Writer& w) {
     w.put("eps", o.eps);
     w.put("bias_correction", o.bias_correction);
     w.put("adam_w_mode", o.decoupled_decay);
+  }
+  w.close();
+  w.close();
+}
+
+void write_scheduler(const zero::SchedulerSettings& s, Writer& w) {
+  const auto is = [&](std::initializer_list<const char*> types) {
+    return std::any_of(types.begin(), types.end(), [&](const char* t) { return s.type == t; });
+  };
+  w.open("scheduler");
+  w.raw("type", '"' + s.type + '"');
+  w.open("params");
+  if (is({"WarmupLR", "WarmupDecayLR"})) {
+    w.put("warmup_min_lr", s.warmup_min_lr);
+    w.raw("warmup_max_lr", s.warmup_max_lr.empty() ? "null" : text(s.warmup_max_lr));
+  }
+  if (is({"WarmupLR", "WarmupDecayLR", "WarmupCosineLR"})) {
+    w.put("warmup_num_steps", s.warmup_num_steps);
+    w.raw("warmup_type", '"' + s.warmup_type + '"');
+  }
+  if (is({"WarmupDecayLR", "WarmupCosineLR"})) {
+    w.put("total_num_steps", s.total_num_steps);
+  }
+  if (is({"WarmupCosineLR"})) {
+    w.put("warmup_min_ratio", s.warmup_min_ratio);
+    w.put("cos_min_ratio", s.cos_min_ratio);
+  }
+  if (is({"OneCycle"})) {
+    w.put("cycle_min_lr", s.cycle_min_lr);
+    w.put("cycle_max_lr", s.cycle_max_lr);
+    w.put("cycle_first_step_size", s.cycle_first_step_size);
+    w.put("cycle_second_step_size", s.cycle_second_step_size);
+    w.put("cycle_first_stair_count", s.cycle_first_stair_count);
+    w.put("cycle_second_stair_count", s.cycle_second_stair_count);
+    w.put("decay_step_size", s.decay_step_size);
+    w.put("decay_lr_rate", s.decay_lr_rate);
+    w.put("cycle_momentum", s.cycle_momentum);
+    w.put("cycle_min_mom", s.cycle_min_mom);
+    w.put("cycle_max_mom", s.cycle_max_mom);
+    w.put("decay_mom_rate", s.decay_mom_rate);
+  }
+  if (is({"LRRangeTest"})) {
+    w.put("lr_range_test_min_lr", s.lr_range_test_min_lr);
+    w.put("lr_range_test_step_size", s.lr_range_test_step_size);
+    w.put("lr_range_test_step_rate", s.lr_range_test_step_rate);
+    w.put("lr_range_test_staircase", s.lr_range_test_staircase);
   }
   w.close();
   w.close();
@@ -132,6 +187,7 @@ std::string settings_in_force(const zero::Config& config) {
   w.put("gradient_accumulation_steps", config.accumulation_steps);
   w.put("gradient_clipping", config.gradient_clipping);
   write_optimizer(config.optimizer, w);
+  if (config.scheduler) write_scheduler(*config.scheduler, w);
   write_precision(config, w);
   write_zero(config, w);
   write_runtime(config.runtime, w);

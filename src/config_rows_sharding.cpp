@@ -129,15 +129,15 @@ void add_runtime_rows(std::vector<SchemaRow>& rows) {
                            "error.",
                   .default_text = "the world's own, 300",
                   .set = [](Config& c, const Value& v) { c.runtime.timeout_s = number(v); }});
-  rows.push_back(
-      {.path = "runtime.memory_budget",
-       .type = Type::kBytes,
-       .range = kPositive,
-       .nullable = true,
-       .effect = Effect::kSpeedOrMemory,
-       .about = "Most that a rank may hold, with what is reserved; beyond it prepare() refuses.",
-       .default_text = "no limit",
-       .set = [](Config& c, const Value& v) { c.runtime.memory_budget = integer(v); }});
+  rows.push_back({.path = "runtime.memory_budget",
+                  .type = Type::kBytes,
+                  .range = kPositive,
+                  .nullable = true,
+                  .effect = Effect::kSpeedOrMemory,
+                  .about = "Most that an optimizer may hold on a rank, with what is reserved; "
+                           "prepare() refuses beyond.",
+                  .default_text = "no limit",
+                  .set = [](Config& c, const Value& v) { c.runtime.memory_budget = integer(v); }});
   rows.push_back(
       {.path = "runtime.reserved",
        .type = Type::kBytes,

@@ -151,6 +151,16 @@ void note_idle_keys(Reading& reading, const Config& config) {
 }
 
 void check_budget(Reading& reading, const Config& config) {
+  const RuntimeSettings& runtime = config.runtime;
+  if (const Setting* reserved = reading.find("runtime.reserved")) {
+    if (!runtime.memory_budget) {
+      reading.warnings.push_back(reserved->path + ": no effect without runtime.memory_budget");
+    } else if (runtime.reserved >= *runtime.memory_budget) {
+      reading.problems.add(reserved->place, reserved->path,
+                           concat(runtime.reserved, " bytes leave nothing of the budget of ",
+                                  *runtime.memory_budget));
+    }
+  }
   if (!config.runtime.choose_stage) return;
   if (!config.runtime.memory_budget) {
     const Setting& choose = *reading.find("runtime.choose_stage");

@@ -144,6 +144,7 @@ ModelShape ModelShape::from_json(const std::string& text, const std::string& ori
   }
   if (const JsonNode* groups = reader.member(root, "groups")) {
     model.groups = reader.small(*groups, "groups");
+    if (model.groups < 1) reader.refuse(*groups, "groups", "must be 1 or more");
   } else {  // as many as are named
     for (const UnitShape& unit : model.units) {
       for (const ParamShape& param : unit.params) {

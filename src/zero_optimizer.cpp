@@ -173,6 +173,7 @@ std::int64_t ZeroOptimizer::applied_steps() const { return impl_->applied_steps;
 const Ledger& ZeroOptimizer::ledger() const { return impl_->rt.ledger; }
 const Traffic& ZeroOptimizer::traffic() const { return impl_->rt.comm.traffic(); }
 void ZeroOptimizer::reset_traffic() { impl_->rt.comm.reset(); }
+const Layout& ZeroOptimizer::layout() const { return impl_->rt.layout; }
 std::int64_t ZeroOptimizer::model_elems() const { return impl_->rt.layout.model_elems(); }
 std::int64_t ZeroOptimizer::padded_elems() const { return impl_->rt.layout.padded_elems(); }
 

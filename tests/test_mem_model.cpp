@@ -160,6 +160,14 @@ TEST(MemModel, AFileIsCheckedBeforeItIsSummedUp) {
       {"name": "vast", "shape": [4294967296, 0, 4294967296, 4294967296], "dtype": "fp32"},
       {"name": "huge", "shape": [4294967296, 4294967296], "dtype": "fp32"}]}]})");
   EXPECT_THAT(refusal(options), HasSubstr("parameter huge"));
+  options.model_path = file_with("mem_none.json", R"({"units": [{"name": "u", "params": [
+      {"name": "a", "shape": [9223372036854775807, 9223372036854775807, 0], "dtype": "fp32"},
+      {"name": "b", "shape": [3, 0, 9223372036854775807], "dtype": "fp32"},
+      {"name": "c", "shape": [0, 9223372036854775807, 2], "dtype": "fp32"},
+      {"name": "d", "shape": [7], "dtype": "fp32"}]}]})");
+  EXPECT_EQ(mem::resolve(options).elems, 7);
+  options.model_path = file_with("mem_groups.json", R"({"groups": 0, "units": []})");
+  EXPECT_THAT(refusal(options), HasSubstr("groups: must be 1 or more"));
   options.model_path = file_with("mem_two.json", R"({"units": [{"name": "u", "params": [
       {"name": "a", "shape": [3, 5], "dtype": "bf16"}, {"name": "b", "shape": [0], "dtype": "fp32"},
       {"name": "c", "shape": [], "dtype": "fp32"}]}]})");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tools/mem_format.hpp"
 #include "tools/mem_report.hpp"
 #include "zero/error.hpp"
 
@@ -25,7 +26,9 @@ std::string line(const std::string& head, int base) {
   add("total", 8 * base + 28);
   return text + "}\n";
 }
-std::string plan(int base) { return line("\"type\":\"plan\"", base); }
+std::string plan(int base, int ranks = 1) {
+  return line("\"type\":\"plan\",\"ranks\":" + std::to_string(ranks), base);
+}
 std::string memory(int rank, int base) {
   return line("\"type\":\"memory\",\"rank\":" + std::to_string(rank), base);
 }
@@ -44,9 +47,10 @@ std::string refusal(const std::string& text) {
 }
 
 const std::string kStep = "{\"type\":\"step\",\"step\":1,\"loss\":\"nan\"}\n";
+const std::string kFinal = "{\"type\":\"final\",\"val_loss\":5.5}\n";
 
 TEST(MemReport, EqualRunsAreSaidToBeEqual) {
-  const mem::Run run = read(kStep + plan(100) + memory(1, 100) + memory(0, 100));
+  const mem::Run run = read(kStep + plan(100, 2) + memory(1, 100) + memory(0, 100) + kFinal);
   ASSERT_EQ(run.ranks.size(), 2u);
   EXPECT_EQ(run.plan.categories[3].current_bytes, 103);
   EXPECT_EQ(run.plan.categories[7].peak_bytes, 1070);
@@ -60,7 +64,7 @@ TEST(MemReport, EqualRunsAreSaidToBeEqual) {
 }
 
 TEST(MemReport, DifferencesNameRankAndCategory) {
-  mem::Run run = read(plan(100) + memory(0, 100) + memory(1, 100) + memory(2, 100));
+  mem::Run run = read(plan(100, 3) + memory(0, 100) + memory(1, 100) + memory(2, 100) + kFinal);
   run.ranks[1].categories[5].peak_bytes += 24;    // bucket
   run.ranks[1].categories[0].current_bytes -= 4;  // params
   run.ranks[2].total.peak_bytes += 1;
@@ -86,14 +90,15 @@ TEST(MemReport, DifferencesNameRankAndCategory) {
 }
 
 TEST(MemReport, RanksThatHoldTheSameShareATable) {
-  mem::Run run = read(plan(1) + memory(0, 1) + memory(1, 1) + memory(2, 2) + memory(3, 1));
+  mem::Run run =
+      read(plan(1, 4) + memory(0, 1) + memory(1, 1) + memory(2, 2) + memory(3, 1) + kFinal);
   const std::string text = mem::report_text(run);
   EXPECT_THAT(text, HasSubstr("ranks 0 to 1, 3\n"));
   EXPECT_THAT(text, HasSubstr("rank 2\n"));
 }
 
 TEST(MemReport, WhatIsNoRunIsRefusedWithItsLine) {
-  const std::string good = plan(1) + memory(0, 1);
+  const std::string good = plan(1) + memory(0, 1) + kFinal;
   EXPECT_EQ(refusal(good), "not refused");
   EXPECT_EQ(refusal(good.substr(0, good.size() - 1)), "not refused");  // no newline at the end
   EXPECT_THAT(refusal(""), HasSubstr("run.jsonl: the file is empty"));
@@ -101,18 +106,38 @@ TEST(MemReport, WhatIsNoRunIsRefusedWithItsLine) {
   EXPECT_THAT(refusal(kStep + "\n" + good), HasSubstr("run.jsonl:2: no JSON"));
   EXPECT_THAT(refusal("[1]\n"), HasSubstr("run.jsonl:1: no object with a \"type\""));
   EXPECT_THAT(refusal("{\"type\":3}\n"), HasSubstr("run.jsonl:1: no object with a \"type\""));
-  EXPECT_THAT(refusal(good.substr(0, good.size() - 30)), HasSubstr("run.jsonl:2: the line is cut"));
+  EXPECT_THAT(refusal(good.substr(0, good.size() - 9)), HasSubstr("run.jsonl:3: the line is cut"));
   EXPECT_THAT(refusal(kStep), HasSubstr("no line of type \"memory\""));
   EXPECT_THAT(refusal(plan(1)), HasSubstr("no line of type \"memory\""));
   EXPECT_THAT(refusal(memory(0, 1)), HasSubstr("no line of type \"plan\""));
-  EXPECT_THAT(refusal(good + plan(1)), HasSubstr("run.jsonl:3: a second plan"));
-  EXPECT_THAT(refusal(good + memory(0, 1)), HasSubstr("run.jsonl:3: rank 0 is there twice"));
-  EXPECT_THAT(refusal(good + memory(2, 1)), HasSubstr("the memory of rank 1 is missing"));
+  EXPECT_THAT(refusal(good + plan(1)), HasSubstr("run.jsonl:4: a second plan"));
+  EXPECT_THAT(refusal(good + memory(0, 1)), HasSubstr("run.jsonl:4: rank 0 is there twice"));
+  EXPECT_THAT(refusal(good + kFinal), HasSubstr("run.jsonl:4: a second final line"));
+  EXPECT_THAT(refusal(good + memory(2, 1)),
+              HasSubstr("the memory of rank 2 is there, the plan is for 1 rank"));
+}
+
+TEST(MemReport, ARunCutBetweenLinesIsRefused) {
+  const std::string two = kStep + plan(1, 3) + memory(0, 1) + memory(1, 1);
+  EXPECT_EQ(refusal(two + memory(2, 1) + kFinal), "not refused");
+  EXPECT_THAT(refusal(two), HasSubstr("the memory of rank 2 is missing, the plan is for 3 ranks"));
+  EXPECT_THAT(refusal(two + memory(2, 1)), HasSubstr("no line of type \"final\""));
+  EXPECT_THAT(refusal(plan(1, 2) + memory(1, 1) + kFinal),
+              HasSubstr("the memory of rank 0 is missing"));
+}
+
+TEST(MemReport, ThePlanSaysForHowManyRanks) {
+  const std::string rest = memory(0, 1) + kFinal;
+  EXPECT_THAT(refusal(line("\"type\":\"plan\"", 1) + rest),
+              HasSubstr("run.jsonl:1: \"ranks\" is missing: written by an older zero-train"));
+  EXPECT_THAT(refusal(plan(1, 0) + rest), HasSubstr("run.jsonl:1: \"ranks\" is 0"));
+  EXPECT_THAT(refusal(plan(1, -1) + rest), HasSubstr("run.jsonl:1: \"ranks\" is -1"));
+  EXPECT_THAT(refusal(plan(1, 2147483647) + rest), HasSubstr("the memory of rank 1 is missing"));
 }
 
 TEST(MemReport, FiguresMustBeWholeAndThere) {
   const auto with = [](const std::string& from, const std::string& to) {
-    std::string text = plan(1) + memory(0, 1);
+    std::string text = plan(1) + memory(0, 1) + kFinal;
     text.replace(text.rfind(from), from.size(), to);
     return refusal(text);
   };
@@ -133,6 +158,35 @@ TEST(MemPlot, OnlySvgAndPng) {
   for (const char* bad : {"", "svg", "x.pdf", "x.svg.gz", "x"}) {
     EXPECT_THROW(mem::image_format(bad), zero::ConfigError) << bad;
   }
+}
+
+TEST(MemFormat, WhatIsNoUtf8BecomesQuestionMarks) {
+  // First and last character of each length, and the neighbours that are none (RFC 3629).
+  for (const char* good :
+       {"", "a b", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
+        "\xef\xbf\xbd", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(mem::valid_utf8(good), good);
+  }
+  EXPECT_EQ(mem::valid_utf8("a\xff"
+                            "b"),
+            "a?b");
+  EXPECT_EQ(mem::valid_utf8("\x80"), "?");
+  EXPECT_EQ(mem::valid_utf8("\xc1\xbf"), "??");
+  EXPECT_EQ(mem::valid_utf8("\xe0\x9f\xbf"), "???");  // longer than it must be
+  EXPECT_EQ(mem::valid_utf8("\xed\xa0\x80"), "???");  // half of a pair in UTF-16
+  EXPECT_EQ(mem::valid_utf8("\xef\xbf\xbe"), "???");  // U+FFFE, none in XML
+  EXPECT_EQ(mem::valid_utf8("\xf0\x8f\xbf\xbf"), "????");
+  EXPECT_EQ(mem::valid_utf8("\xf4\x90\x80\x80"), "????");  // beyond U+10FFFF
+  EXPECT_EQ(mem::valid_utf8("\xc3"
+                            "A\xc3\xa9\xe2\x82"),
+            "?A\xc3\xa9??");  // cut off
+}
+
+TEST(MemPlot, TitlesAreUtf8) {
+  mem::Chart chart;
+  chart.title = "caf\xe9.jsonl";
+  EXPECT_THAT(mem::gnuplot_script(chart, mem::ImageFormat::kSvg),
+              HasSubstr("set title 'caf?.jsonl'"));
 }
 
 TEST(MemPlot, TheScriptHoldsTheDataAndQuotesTheTitle) {

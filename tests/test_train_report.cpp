@@ -31,7 +31,7 @@ TEST(TrainReport, JsonLinesHoldTheValues) {
     step.skipped = true;
     step.lr = "[0.003,0.001]";
     json.step(step);
-    json.plan(account_of(200));
+    json.plan(3, account_of(200));
     json.memory(2, account_of(100));
     json.traffic(2, 7, account_of(100));
     json.final({2.25, 0xabcu, 7, true});
@@ -41,6 +41,7 @@ TEST(TrainReport, JsonLinesHoldTheValues) {
   for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
   ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines[1]["type"], "plan");
+  EXPECT_EQ(lines[1]["ranks"], 3);
   EXPECT_EQ(lines[1]["grads"]["current"], 201);
   EXPECT_EQ(lines[1]["total"]["peak"], 4000);
   lines.erase(lines.begin() + 1);

@@ -73,7 +73,6 @@ Model::Model(const Shape& shape, Storage storage, const Kernels& kernels)
   }
   name(head_.ln_gain, "lnf.gain", {c}, one, 0);
   name(head_.ln_bias, "lnf.bias", {c}, zero, 0);
-  lay_out_activations();
 }
 
 std::vector<Parameter*> Model::unit(int index) {

@@ -78,7 +78,8 @@ void fill_initial(const Parameter& parameter, std::uint64_t seed, Storage storag
 
 class Model {
  public:
-  // Throws as check_shape.
+  // Throws as check_shape. Activations are allocated by the first forward_embedding, so a model
+  // that is only described costs next to nothing.
   Model(const Shape& shape, Storage storage, const Kernels& kernels = best_kernels());
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -91,7 +92,8 @@ class Model {
   std::vector<Parameter*> unit(int index);
   static std::string unit_name(const Shape& shape, int index);
 
-  // tokens: [micro_batch, context]; read again in backward_embedding.
+  // The first call of a step. tokens: [micro_batch, context]; read again in backward_embedding.
+  // Throws std::bad_alloc or std::length_error if there is no room for the activations.
   void forward_embedding(std::span<const std::uint8_t> tokens);
   void forward_block(int layer);
   // targets: [micro_batch, context], the byte after each token. Returns the mean cross-entropy in

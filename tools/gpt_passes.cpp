@@ -60,6 +60,7 @@ void Model::norm_backward(const Matrix& d_out, const Matrix& in, const RowStats&
 }
 
 void Model::forward_embedding(std::span<const std::uint8_t> tokens) {
+  if (arena_.empty()) lay_out_activations();
   tokens_ = tokens;
   widened_next_ = widened_;
   const std::ptrdiff_t c = shape_.width;

@@ -31,9 +31,9 @@ FitResult fit_budget(const Subject& subject, const std::string& budget, int rank
 std::string fit_text(const Subject& subject, const FitResult& result) {
   const zero::Fit& fit = result.fit;
   const zero::ZeroSettings& sizes = fit.config.zero;
-  std::string text = concat(subject.title, ": ", grouped(subject.elems), " elements in ",
-                            subject.model.units.size(), " units on ", result.row.ranks,
-                            result.row.ranks == 1 ? " rank" : " ranks",
+  std::string text = concat(subject.title, ": ", counted(subject.elems, "element"), " in ",
+                            counted(static_cast<std::int64_t>(subject.model.units.size()), "unit"),
+                            " on ", result.row.ranks, result.row.ranks == 1 ? " rank" : " ranks",
                             "\nbudget: ", gigabytes(result.budget_bytes), " GB (",
                             result.budget_bytes, " bytes) of each rank");
   if (subject.activation_bytes > 0) {

@@ -14,6 +14,12 @@ std::string gigabytes(std::int64_t bytes);
 // "7500000000" -> "7,500,000,000".
 std::string grouped(std::int64_t value);
 
+// "1 unit", "2,000 units".
+std::string counted(std::int64_t count, const std::string& noun);
+
+// Text that JSON and XML can hold: each byte that is no part of a character in UTF-8 becomes '?'.
+std::string valid_utf8(const std::string& text);
+
 // Columns as wide as they must be; the first one is aligned left, the others right.
 class TextTable {
  public:

@@ -1,8 +1,10 @@
 #include "tools/mem_model.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
+#include "tools/mem_format.hpp"
 #include "tools/mem_presets.hpp"
 #include "zero/error.hpp"
 
@@ -32,9 +34,11 @@ std::int64_t checked_elems(const ModelShape& model) {
   std::int64_t sum = 0;
   for (const zero::UnitShape& unit : model.units) {
     for (const zero::ParamShape& param : unit.params) {
+      // Whatever its other dimensions say, and in any order.
+      if (std::find(param.shape.begin(), param.shape.end(), 0) != param.shape.end()) continue;
       std::int64_t numel = 1;
       for (const std::int64_t dimension : param.shape) {
-        if (numel != 0 && dimension > kMostElems / numel) numel = kMostElems + 1;
+        if (dimension > kMostElems / numel) numel = kMostElems + 1;
         if (numel > kMostElems) break;
         numel *= dimension;
       }
@@ -138,7 +142,7 @@ Subject resolve(const ModelOptions& o) {
     subject.title = *o.preset;
   } else {
     subject.model = ModelShape::from_json(read_file(*o.model_path), *o.model_path);
-    subject.title = *o.model_path;
+    subject.title = valid_utf8(*o.model_path);
   }
   subject.title += ", " + dtypes_of(subject.model);
   subject.elems = checked_elems(subject.model);

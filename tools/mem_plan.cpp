@@ -30,13 +30,21 @@ Row plan_row(const Subject& subject, int stage, int ranks) {
   return row;
 }
 
+std::vector<int> each_once(const std::vector<int>& values) {
+  std::vector<int> once;
+  for (const int value : values) {
+    if (std::find(once.begin(), once.end(), value) == once.end()) once.push_back(value);
+  }
+  return once;
+}
+
 }  // namespace
 
 std::vector<Row> plan_rows(const Subject& subject, const std::vector<int>& stages,
                            const std::vector<int>& ranks) {
   std::vector<Row> rows;
-  for (const int world_size : ranks) {
-    for (const int stage : stages) rows.push_back(plan_row(subject, stage, world_size));
+  for (const int world_size : each_once(ranks)) {
+    for (const int stage : each_once(stages)) rows.push_back(plan_row(subject, stage, world_size));
   }
   const auto refused = [](const Row& row) { return !row.refusal.empty(); };
   if (!rows.empty() && std::all_of(rows.begin(), rows.end(), refused)) {
@@ -75,14 +83,15 @@ std::string plan_table(const std::vector<Row>& rows) {
 
 std::string plan_text(const Subject& subject, const std::vector<Row>& rows) {
   std::string text =
-      concat(subject.title, ": ", grouped(subject.elems), " elements in ",
-             subject.model.units.size(), " units\n",
+      concat(subject.title, ": ", counted(subject.elems, "element"), " in ",
+             counted(static_cast<std::int64_t>(subject.model.units.size()), "unit"), "\n",
              "GB (1e9 bytes) of each rank; bucket, gather and workspace are what each holds at its "
              "own peak,\npeak is the most held at once; padding in elements of the whole model\n\n",
              plan_table(rows));
   for (const Row& row : rows) {
     if (row.refusal.empty()) continue;
-    text += concat("\nstage ", row.stage, " on ", row.ranks, " ranks is refused: ", row.refusal);
+    text += concat("\nstage ", row.stage, " on ", row.ranks, row.ranks == 1 ? " rank" : " ranks",
+                   " is refused: ", row.refusal);
   }
   if (text.back() != '\n') text += "\n";
   return text;

@@ -23,7 +23,8 @@ struct Row {
   std::int64_t padding_elems() const { return plan.padded_elems - plan.model_elems; }
 };
 
-// World sizes in the order given, and for each the stages in the order given. A configuration that
+// World sizes in the order given, and for each the stages in the order given; what is given twice
+// is there once. A configuration that
 // one world size or stage refuses (a batch that it does not divide, fixed addresses at stage 3)
 // leaves the other rows as they are. Throws zero::ConfigError if no row is possible.
 std::vector<Row> plan_rows(const Subject& subject, const std::vector<int>& stages,

@@ -20,7 +20,7 @@ constexpr std::array<const char*, zero::kCategoryCount + 1> kColours = {
 // In single quotes gnuplot expands nothing.
 std::string quoted(const std::string& text) {
   std::string out = "'";
-  for (const char c : text) {
+  for (const char c : valid_utf8(text)) {
     if (c == '\'')
       out += "''";
     else

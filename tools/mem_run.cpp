@@ -63,6 +63,8 @@ Line parse_line(const std::string& text, const std::string& place, bool ended) {
 
 Run read_run(std::istream& in, const std::string& name) {
   std::optional<Figures> plan;
+  std::int64_t planned_ranks = 0;
+  bool ended = false;
   std::map<std::int64_t, Figures> ranks;
   std::string text;
   int number = 0;
@@ -71,12 +73,20 @@ Run read_run(std::istream& in, const std::string& name) {
     const std::string type = line.value["type"];
     if (type == "plan") {
       if (plan) line.refuse("a second plan: the file holds more than one run");
+      if (!line.value.contains("ranks")) {
+        line.refuse("\"ranks\" is missing: written by an older zero-train; run it again");
+      }
+      planned_ranks = line.whole(line.value, "ranks", "ranks");
+      if (planned_ranks == 0) line.refuse("\"ranks\" is 0, must be 1 or more");
       plan = line.figures();
     } else if (type == "memory") {
       const std::int64_t rank = line.whole(line.value, "rank", "rank");
       if (!ranks.emplace(rank, line.figures()).second) {
         line.refuse(concat("rank ", rank, " is there twice: the file holds more than one run"));
       }
+    } else if (type == "final") {
+      if (ended) line.refuse("a second final line: the file holds more than one run");
+      ended = true;
     }
   }
   if (in.bad()) throw std::runtime_error(name + ": cannot be read");
@@ -90,13 +100,22 @@ Run read_run(std::istream& in, const std::string& name) {
                              "again");
   }
   Run run{*plan, {}};
-  for (const auto& [rank, figures] : ranks) {
-    const auto expected = static_cast<std::int64_t>(run.ranks.size());
-    if (rank != expected) {
-      throw std::runtime_error(concat(name, ": the memory of rank ", expected,
-                                      " is missing, that of rank ", rank, " is there"));
+  for (std::int64_t rank = 0; rank < planned_ranks; ++rank) {
+    const auto found = ranks.find(rank);
+    if (found == ranks.end()) {
+      throw std::runtime_error(concat(name, ": the memory of rank ", rank,
+                                      " is missing, the plan is for ", planned_ranks,
+                                      planned_ranks == 1 ? " rank" : " ranks"));
     }
-    run.ranks.push_back(figures);
+    run.ranks.push_back(found->second);
+  }
+  if (const std::int64_t last = ranks.rbegin()->first; last >= planned_ranks) {
+    throw std::runtime_error(concat(name, ": the memory of rank ", last,
+                                    " is there, the plan is for ", planned_ranks,
+                                    planned_ranks == 1 ? " rank" : " ranks"));
+  }
+  if (!ended) {
+    throw std::runtime_error(name + ": no line of type \"final\": the run did not end");
   }
   return run;
 }

@@ -21,7 +21,8 @@ struct Run {
 };
 
 // Throws std::runtime_error naming file and line for what is no such run: lines that are no JSON
-// or cut off, no plan, no memory, ranks that are missing or there twice.
+// or cut off, no plan, no memory, no end, ranks that are missing, there twice or beyond those
+// planned.
 Run read_run(std::istream& in, const std::string& name);
 Run read_run(const std::string& path);
 

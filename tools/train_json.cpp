@@ -69,8 +69,8 @@ void JsonLines::step(const StepLine& line) {
                ",\"lr\":", line.lr, ",\"ms\":", json_number(line.ms), "}"));
 }
 
-void JsonLines::plan(const RankAccount& planned) {
-  write("{\"type\":\"plan\"" + categories(planned) + "}");
+void JsonLines::plan(int ranks, const RankAccount& planned) {
+  write(concat("{\"type\":\"plan\",\"ranks\":", ranks, categories(planned), "}"));
 }
 
 void JsonLines::memory(int rank, const RankAccount& a) {

@@ -129,7 +129,7 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   app.add_option(
       "--describe", o.describe_path,
       "writes names, shapes and units of the model as JSON to this file, - is stdout, and "
-      "ends: zero-mem plans from it");
+      "ends: zero-mem plans from it; --data and --json do not act then");
   app.add_flag("--quiet", o.quiet, "only the final line");
   app.add_flag("--verbose", o.verbose, "one line per step, and the whole configuration in force");
   try {

@@ -50,7 +50,7 @@ class JsonLines {
   explicit JsonLines(const std::string& path);
 
   void step(const StepLine& line);
-  void plan(const RankAccount& planned);
+  void plan(int ranks, const RankAccount& planned);
   void memory(int rank, const RankAccount& account);
   void traffic(int rank, std::int64_t steps, const RankAccount& account);
   // Throws std::runtime_error if not everything could be written.

@@ -53,14 +53,6 @@ std::runtime_error diverged(const std::string& what, double loss, const std::str
                                    ": training has diverged; try a smaller optimizer.params.lr"));
 }
 
-std::runtime_error no_memory(const Setup& setup) {
-  const gpt::Shape& shape = setup.shape;
-  return std::runtime_error(
-      concat("no memory for this run: --layers ", shape.layers, ", --width ", shape.width,
-             ", --heads ", shape.heads, ", --context ", shape.context, ", --micro-batch ",
-             shape.micro_batch, " on each of ", setup.options.ranks, " ranks; try smaller ones"));
-}
-
 // With JSON lines on standard output, nothing else may be there.
 std::FILE* for_people(const Options& options) { return options.json_path == "-" ? stderr : stdout; }
 
@@ -243,7 +235,7 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
     accounts.push_back(RankAccount::unpack(std::span(packed).subspan(at, RankAccount::kPacked)));
   }
   const RankAccount planned = planned_account(rank.optimizer().plan({.steps = steps}));
-  json.plan(planned);
+  json.plan(static_cast<int>(accounts.size()), planned);
   for (std::size_t r = 0; r < accounts.size(); ++r) json.memory(static_cast<int>(r), accounts[r]);
   for (std::size_t r = 0; r < accounts.size(); ++r) {
     json.traffic(static_cast<int>(r), steps, accounts[r]);
@@ -267,6 +259,14 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
 }
 
 }  // namespace
+
+std::runtime_error no_memory(const Setup& setup) {
+  const gpt::Shape& shape = setup.shape;
+  return std::runtime_error(
+      concat("no memory for this run: --layers ", shape.layers, ", --width ", shape.width,
+             ", --heads ", shape.heads, ", --context ", shape.context, ", --micro-batch ",
+             shape.micro_batch, " on each of ", setup.options.ranks, " ranks; try smaller ones"));
+}
 
 int run_rank(const Setup& setup, const Corpus& corpus, zero::World& world,
              const std::atomic<int>& signal, JsonLines& json) {

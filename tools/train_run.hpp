@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <stdexcept>
 
 #include "tools/train_data.hpp"
 #include "tools/train_options.hpp"
@@ -9,6 +10,9 @@
 #include "zero/world.hpp"
 
 namespace train {
+
+// Names the sizes that were asked, for when they do not fit into memory.
+std::runtime_error no_memory(const Setup& setup);
 
 // Trains, evaluates and reports. Collective; rank 0 writes the output. `signal` turns non-zero when
 // the run is to end after the current step. `json` is used by rank 0 only.

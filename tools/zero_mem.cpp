@@ -16,7 +16,9 @@ enum ExitCode { kDone = 0, kFailed = 1, kBadUsage = 2 };
 // Text or JSON, then the picture.
 void show(const mem::Options& options, const std::string& text, const nlohmann::ordered_json& json,
           const mem::Chart& chart) {
-  std::cout << (options.json ? json.dump(2) + "\n" : text);
+  // Names of files may be any bytes.
+  const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
+  std::cout << (options.json ? json.dump(2, ' ', false, lenient) + "\n" : text);
   if (!std::cout.flush()) throw std::runtime_error("standard output cannot be written");
   if (!options.plot_path.empty()) mem::plot(chart, options.plot_path);
 }
@@ -25,6 +27,8 @@ mem::Subject subject_of(const mem::Options& options) {
   mem::Subject subject = mem::resolve(options.model);
   if (options.model.config_path) {
     for (const std::string& warning : subject.config.warnings()) {
+      // The stage of the file plays no part here, nor what its keys do at that stage.
+      if (warning.find(": no effect at stage ") != std::string::npos) continue;
       std::cerr << "warning: " << warning << '\n';
     }
   }

@@ -4,6 +4,7 @@
 #include <exception>
 #include <fstream>
 #include <iostream>
+#include <new>
 #include <stdexcept>
 
 #include "tools/train_data.hpp"
@@ -33,12 +34,10 @@ void show_config(const zero::Config& config, const train::Options& options) {
   }
 }
 
-// No weights are made: the model is registered on a device without memory.
+// No weights and no activations are made: the model is registered on a device without memory.
 int describe(const train::Setup& setup) {
-  gpt::Shape shape = setup.shape;
-  shape.micro_batch = 1;  // the model's own activations are none of the description
   zero::World world = zero::World::meta(0, setup.options.ranks);
-  const train::WrappedModel model(shape, setup.dtype, 1, setup.config, world);
+  const train::WrappedModel model(setup.shape, setup.dtype, 1, setup.config, world);
   const std::string text = model.optimizer().shape().to_json() + "\n";
   const std::string& path = setup.options.describe_path;
   if (path == "-") {
@@ -74,7 +73,15 @@ int run(int argc, char** argv) {
   if (const auto code = train::parse_command_line(argc, argv, options)) return *code;
   try {
     const train::Setup setup = train::resolve(options);
-    if (!options.describe_path.empty()) return describe(setup);
+    if (!options.describe_path.empty()) {
+      try {
+        return describe(setup);
+      } catch (const std::bad_alloc&) {
+        return complain(train::no_memory(setup), kRunFailed);
+      } catch (const std::length_error&) {  // beyond what a vector may hold at all
+        return complain(train::no_memory(setup), kRunFailed);
+      }
+    }
     const train::Corpus corpus = train::Corpus::load(options.data);
     corpus.check_context(setup.shape.context);
     train::JsonLines json(options.json_path);

@@ -78,8 +78,8 @@ struct ZeroSettings {
 struct RuntimeSettings {
   bool reproducible = false;
   std::optional<double> timeout_s;  // deadline of every wait, seconds; empty: the world's (300)
-  // Bytes that a rank may hold at its peak, `reserved` of them by others (activations). prepare()
-  // refuses to go beyond. Empty: no limit.
+  // Bytes that an optimizer may hold on a rank at its peak, with `reserved` for others
+  // (activations, other optimizers). prepare() refuses to go beyond. Empty: no limit.
   std::optional<std::int64_t> memory_budget;
   std::int64_t reserved = 0;
   bool choose_stage = false;  // prepare() chooses the stage that moves least within the budget

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "zero/config.hpp"
+#include "zero/layout.hpp"
 #include "zero/ledger.hpp"
 #include "zero/model_shape.hpp"
 #include "zero/traffic.hpp"
@@ -29,10 +30,11 @@ struct Plan {
   Ledger prepared;           // after prepare(), with the peaks of construction
   Ledger trained;            // after the steps: current, and peaks since before prepare()
   Traffic traffic_per_step;  // of the last step
+  Layout layout;             // how parameters are cut into buckets and shards
   std::int64_t model_elems = 0;
   std::int64_t padded_elems = 0;  // what makes buckets cut evenly is part of every figure
   int stage = 0;
-  int world_size = 1;
+  int world_size = 0;  // 0: an empty plan
 
   // Parameters, gradients and optimizer state: what the ZeRO paper calls model states.
   std::int64_t model_state_bytes() const;
@@ -58,11 +60,12 @@ class PartitionManager {
 
   // The stage that receives least (of equals the lowest) whose peak, with `reserved_bytes` for what
   // the runtime does not own, is within `budget_bytes`; then the largest buckets, then the largest
-  // prefetch window that fit. Sizes are tried from the configured ones (or the whole model, if that
-  // is less) downwards by halves: buckets to kSizeFloorElems, prefetch to 0.
+  // prefetch window that fit. Bucket sizes are tried from the configured one down to one parameter
+  // a bucket: every layout there is, up to 64 parameters; with more, in steps of a fifth and then
+  // between two steps. At stage 3, where nothing else fits, the persistence threshold becomes 0.
+  // Throws UsageError for negative bytes.
   static Fit fit(const ModelShape& model, const Config& config, int world_size,
                  std::int64_t budget_bytes, std::int64_t reserved_bytes = 0);
-  static constexpr std::int64_t kSizeFloorElems = 1 << 16;
 };
 
 }  // namespace zero

@@ -119,8 +119,9 @@ class ZeroOptimizer {
   ModelShape shape() const;
   // What every rank will hold and move, in every category to the byte, if each unit is used in the
   // order of registration in forward and in the reverse in backward. Allocates nothing and does not
-  // communicate. Also after prepare(). With runtime.choose_stage: of the stage that is chosen.
-  // Throws ConfigError for what prepare() would refuse.
+  // communicate. Also after prepare(). With runtime.choose_stage: of the stage that is chosen,
+  // or of the smallest peak if nothing fits. Throws ConfigError for a model that prepare() would
+  // refuse; the budget plays no part.
   Plan plan(const PlanOptions& options = {}) const;
 
   // Checks everything, keeps to runtime.memory_budget, allocates, takes rank 0's values, and points
@@ -196,6 +197,8 @@ class ZeroOptimizer {
   const Ledger& ledger() const;
   const Traffic& traffic() const;
   void reset_traffic();
+  // How parameters are cut into buckets and shards; empty before prepare().
+  const Layout& layout() const;
   // Elements of all buckets as registered, and with the padding that makes them cut evenly.
   std::int64_t model_elems() const;
   std::int64_t padded_elems() const;

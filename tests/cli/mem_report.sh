@@ -11,7 +11,7 @@ figures() {  # BUCKET_PEAK TOTAL_PEAK
 }
 {
   echo '{"type":"step","step":1,"loss":5.5}'
-  echo "{\"type\":\"plan\",$(figures 4096 9660)}"
+  echo "{\"type\":\"plan\",\"ranks\":2,$(figures 4096 9660)}"
   echo "{\"type\":\"memory\",\"rank\":0,$(figures 4096 9660)}"
   echo "{\"type\":\"memory\",\"rank\":1,$(figures 4096 9660)}"
   echo '{"type":"final","val_loss":5.5}'
@@ -51,12 +51,38 @@ grep -v memory equal.jsonl > aborted.jsonl
 refused 2 'the run did not end' report aborted.jsonl
 cat equal.jsonl equal.jsonl > twice.jsonl
 refused 2 'twice.jsonl:7: a second plan' report twice.jsonl
+sed 's/"ranks":2,//' equal.jsonl > old.jsonl
+refused 2 'old.jsonl:2: "ranks" is missing: written by an older zero-train' report old.jsonl
+# Cut between lines.
+head -n 3 equal.jsonl > cut.jsonl
+refused 2 'cut.jsonl: the memory of rank 1 is missing, the plan is for 2 ranks' report cut.jsonl
+head -n 4 equal.jsonl > cut.jsonl
+refused 2 'cut.jsonl: no line of type "final": the run did not end' report cut.jsonl
 refused 2 'RUN.jsonl' report
 
 if command -v gnuplot > /dev/null; then
   cp equal.jsonl "it's odd.jsonl"
   "$mem" report "it's odd.jsonl" --plot report.svg > said
   for text in "planned" 'rank 1' 'it&apos;s odd|it&#39;s odd|it'"'"'s odd'; do shows "$text" report.svg; done
+fi
+
+# Names of files that are no UTF-8.
+odd=$'caf\xe9'
+cp equal.jsonl "$odd.jsonl"
+echo '{"units": [{"name": "a", "params": [{"name": "w", "shape": [9], "dtype": "bf16"}]}]}' > "$odd.json"
+"$mem" report "$odd.jsonl" --json > json 2> errors || fail "report --json: $(cat errors)"
+"$mem" plan --model "$odd.json" --json > json 2> errors || fail "plan --json: $(cat errors)"
+holds 'o["model"]["name"] == "caf?.json, bf16"' json
+echo '{"optimizer": {"type": "AdamW"}, "train_batch_size": 8}' > "$odd.config"
+refused 1 '' plan --model "$odd.json" --config "$odd.config" --ranks 1,3 --json
+holds 'o["plans"][4]["refused"] != ""' said
+if command -v gnuplot > /dev/null; then
+  for command in "report $odd.jsonl" "plan --model $odd.json"; do
+    # shellcheck disable=SC2086  # several words
+    "$mem" $command --plot odd.svg > said
+    python3 -c 'import xml.dom.minidom as m; m.parse("odd.svg")' || fail "$command: no XML"
+    shows 'caf\?\.json' odd.svg
+  done
 fi
 
 # A real run at every stage, and the model that it describes, planned here.

@@ -71,8 +71,21 @@ if ! grep -q '^ZERO_SANITIZE:[A-Z]*=..*' "$ZERO_BIN_DIR/../CMakeCache.txt"; then
     refused 1 'no memory' --data text.txt --layers 2 --width 16 --heads 2 --context 12 \
       --micro-batch 1073741824 --steps 1
     grep -qF -- '--micro-batch 1073741824' errors || fail "--micro-batch: $(cat errors)"
+    refused 1 'no memory for this run: --layers 1073741824' --layers 1073741824 --describe -
   )
 fi
+
+# A description needs no memory for weights, nor for activations, whatever the size; --data and
+# --json do not act then.
+"$train" --help | tr -s ' \n' ' ' | grep -q -- '--data and --json do not act then' ||
+  fail "--describe in --help"
+limit_kib=200000
+grep -q '^ZERO_SANITIZE:[A-Z]*=..*' "$ZERO_BIN_DIR/../CMakeCache.txt" && limit_kib=unlimited
+(ulimit -v $limit_kib && "$train" --layers 96 --width 12288 --heads 96 --context 2048 \
+  --micro-batch 1024 --data no_such.txt --json lines --describe vast.json > said) ||
+  fail "--describe of 175e9 parameters in $limit_kib KiB"
+grep -qF '"h95.fc_proj.bias"' vast.json || fail "--describe: the last block is missing"
+[[ ! -e lines && ! -s said ]] || fail "--describe wrote more than the model"
 
 # What cannot be written is no success.
 if [[ -c /dev/full ]]; then

@@ -15,7 +15,7 @@ done
   fail "traffic lines: $(grep traffic out)"
 [[ $(grep -cE "^\{\"type\":\"final\",\"val_loss\":$number,.*\"weights_hash\":\"[0-9a-f]{16}\"" out) == 1 ]] ||
   fail "final line: $(tail -1 out)"
-[[ $(grep -cE "${memory/\"memory\",\"rank\":\[01\]/\"plan\"}\}\$" out) == 1 ]] ||
+[[ $(grep -cE "${memory/\"memory\",\"rank\":\[01\]/\"plan\",\"ranks\":2}\}\$" out) == 1 ]] ||
   fail "plan line: $(grep plan out)"
 [[ $(wc -l < out) == 9 ]] || fail "unexpected lines: $(cat out)"
 [[ $(wc -l < said) == 1 ]] || fail "--quiet says more than the final line: $(cat said)"

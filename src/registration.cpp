@@ -13,27 +13,7 @@ using detail::concat;
 
 namespace {
 
-// Of a parameter and of a model: 16 bytes of each in one account stay below 2^63.
-constexpr std::int64_t kMostElems = std::int64_t{1} << 58;
 constexpr double kFloatMax = std::numeric_limits<float>::max();
-
-std::int64_t count_elements(const std::string& name, const std::vector<std::int64_t>& shape) {
-  std::int64_t numel = 1;
-  for (const std::int64_t dimension : shape) {
-    if (dimension < 0) {
-      throw ConfigError(
-          concat("parameter ", name, ": a dimension is ", dimension, ", must be 0 or more"));
-    }
-  }
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
-  for (const std::int64_t dimension : shape) {
-    if (numel > kMostElems / dimension) {
-      throw ConfigError(concat("parameter ", name, ": its shape has more elements than 2^58"));
-    }
-    numel *= dimension;
-  }
-  return numel;
-}
 
 // The dtype as registered: said outright, or told by the type of the pointers.
 DType settle_dtype(const ParamSpec& spec) {
@@ -74,7 +54,7 @@ ParamState Registration::make_param(const std::string& unit, ParamSpec spec) con
   }
   ParamState param;
   param.dtype = settle_dtype(spec);
-  param.numel = count_elements(spec.name, spec.shape);
+  param.numel = count_elems(spec.name, spec.shape);
   param.has_state = param.requires_grad = spec.requires_grad;
   param.spec = std::move(spec);
   return param;
@@ -161,15 +141,10 @@ void Registration::check_all() const {
     throw ConfigError(concat("runtime.reproducible takes up to ", kMostReproducible,
                              " ranks; there are ", rt_.world_size()));
   }
-  std::int64_t elems = 0;
+  shape().elems();  // throws for more than can be counted
   for (const ParamState& param : rt_.params) {
     const ParamSpec& spec = param.spec;
     check_precision(param);
-    elems += param.numel;
-    if (elems > kMostElems) {
-      throw ConfigError(concat("parameter ", spec.name, ": with it the model has ", elems,
-                               " elements; at most 2^58 can be counted in bytes"));
-    }
     if (spec.group < 0 || spec.group >= groups) {
       throw ConfigError(concat("parameter ", spec.name, ": group ", spec.group,
                                " does not exist; groups are 0 to ", groups - 1));

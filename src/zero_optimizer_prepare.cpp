@@ -55,20 +55,22 @@ void ZeroOptimizer::Impl::keep_to_budget() {
   if (!runtime.memory_budget) return;
   const std::int64_t budget = *runtime.memory_budget;
   const ModelShape shape = registry.shape();
+  std::string refusal;
   if (!runtime.choose_stage) {
     const Plan plan = PartitionManager::plan(shape, rt.config, rt.world_size());
     if (plan.peak_bytes() <= budget - runtime.reserved) return;
-    const Fit fit =
-        PartitionManager::fit(shape, rt.config, rt.world_size(), budget, runtime.reserved);
-    throw ConfigError(concat(over_budget(plan, runtime),
-                             fit.fits ? "This would fit: " : "Nothing fits. ",
-                             fit.fits ? fit.json : "The smallest is ", fit.fits ? "" : fit.json,
-                             ", with a peak of ", fit.plan.peak_bytes(), " bytes"));
+    refusal = over_budget(plan, runtime);
   }
   const Fit fit =
       PartitionManager::fit(shape, rt.config, rt.world_size(), budget, runtime.reserved);
-  if (!fit.fits)
+  if (!runtime.choose_stage) {
+    throw ConfigError(concat(refusal,
+                             fit.fits ? "This would fit: " : "Nothing fits. The smallest is ",
+                             fit.json, ", with a peak of ", fit.plan.peak_bytes(), " bytes"));
+  }
+  if (!fit.fits) {
     throw ConfigError(concat(over_budget(fit.plan, runtime), "Nothing fits", list(fit.reasons)));
+  }
   log(concat("stage ", fit.config.zero.stage, " chosen: a peak of ", fit.plan.peak_bytes(),
              " bytes a rank within ", budget, ", ", runtime.reserved, " of them reserved",
              list(fit.reasons)));

@@ -10,6 +10,12 @@
 
 namespace zero {
 
+// Of a parameter and of a model: 16 bytes of each in one account stay below 2^63.
+inline constexpr std::int64_t kMostElems = std::int64_t{1} << 58;
+// Elements of a shape; {} has one. Throws ConfigError naming the parameter for a negative dimension
+// and for more than kMostElems.
+std::int64_t count_elems(const std::string& param, const std::vector<std::int64_t>& shape);
+
 struct ParamShape {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -27,7 +33,7 @@ struct ModelShape {
   std::vector<UnitShape> units;  // in the order of use in forward
   int groups = 1;                // param groups
 
-  std::int64_t elems() const;  // each parameter once; REQUIRES: shapes that plan() takes
+  std::int64_t elems() const;  // each parameter once; throws as count_elems, also for the sum
 
   // {"groups": 1, "units": [{"name", "params": [{"name", "shape", "dtype", "group"?,
   // "requires_grad"?, "fixed"?}], "shared"?: [...]}]}. Throws ConfigError naming place and path.

@@ -7,8 +7,8 @@
 // ranks write their buffers, as a backward pass would.
 #include <memory>
 
-#include "bench/arguments.hpp"
 #include "bench/bench_memory.hpp"
+#include "bench/command_line.hpp"
 #include "bench/interleaved.hpp"
 #include "zero/world.hpp"
 
@@ -99,32 +99,27 @@ class Collectives {
   Interleaved run_;
 };
 
-constexpr const char* kUsage =
-    "usage: bench_collectives [--quick] [--ranks N] [--mib N] [--seconds S]\n"
-    "Collectives of the thread communicator beside the memcpy limit.\n"
-    "  --quick      4 MiB, few rounds: whether it runs, not how fast\n"
-    "  --ranks N    threads, at least 2 (default 2)\n"
-    "  --mib N      buffer of every rank, MiB (default 64)\n"
-    "  --seconds S  at most so long (default 30)\n";
-
 int run(int argc, char** argv) {
   Options options;
-  Arguments arguments(argc, argv, "bench_collectives", kUsage);
-  while (arguments.next()) {
-    if (arguments.is("--quick")) {
-      options.bytes = std::int64_t{4} << 20;
-      options.rounds = 3;
-      options.seconds = 0.5;
-    } else if (arguments.is("--ranks")) {
-      options.ranks = static_cast<int>(arguments.whole(2, 4096));
-    } else if (arguments.is("--mib")) {
-      options.bytes = arguments.whole(1, std::int64_t{1} << 20) << 20;
-    } else if (arguments.is("--seconds")) {
-      options.seconds = arguments.seconds();
-    } else {
-      arguments.refuse_unknown();
-    }
+  bool quick = false;
+  std::int64_t mib = options.bytes >> 20;
+  CLI::App app("Collectives of the thread communicator beside the memcpy limit.",
+               "bench_collectives");
+  set_defaults(app);
+  app.add_flag("--quick", quick,
+               "4 MiB and 0.5 seconds where not given, few rounds: whether it runs, not how fast")
+      ->disable_flag_override();
+  add_whole(app, "--ranks", options.ranks, 2, 4096, "threads")->type_name("N");
+  add_whole(app, "--mib", mib, std::int64_t{1}, std::int64_t{1} << 20, "buffer of every rank, MiB")
+      ->type_name("N");
+  add_seconds(app, options.seconds, "at most so long");
+  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
+  if (quick) {
+    options.rounds = 3;
+    if (app.count("--mib") == 0) mib = 4;
+    if (app.count("--seconds") == 0) options.seconds = 0.5;
   }
+  options.bytes = mib << 20;
   Collectives(options).measure();
   return 0;
 }

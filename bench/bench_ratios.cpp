@@ -3,16 +3,13 @@
 //   bench_ratios [--quick] [--elems N] [--seconds S] [--only NAME]      (see --help)
 //
 // Exit status: 0, whatever the ratios are; a table row says MISSED below a target.
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <string_view>
 
-#include "bench/arguments.hpp"
 #include "bench/bench_memory.hpp"
 #include "bench/ceilings.hpp"
+#include "bench/command_line.hpp"
 #include "bench/interleaved.hpp"
 
 namespace zero::bench {
@@ -199,42 +196,31 @@ class Tables {
   Arrays a_;
 };
 
-constexpr const char* kUsage =
-    "usage: bench_ratios [--quick] [--elems N] [--seconds S] [--only NAME]\n"
-    "Kernels beside the ceiling of their own memory traffic, on one thread and on two.\n"
-    "  --quick      small arrays, few rounds: whether it runs, not how fast\n"
-    "  --elems N    elements of every array, rounded down to a multiple of 1024 (default "
-    "33554432)\n"
-    "  --seconds S  at most so long per table (default 20)\n"
-    "  --only NAME  one group of tables: adam, elementwise, slices, norm\n";
-
-Options parse(int argc, char** argv) {
-  Options options;
-  Arguments arguments(argc, argv, "bench_ratios", kUsage);
-  while (arguments.next()) {
-    if (arguments.is("--quick")) {
-      options.elems = std::int64_t{1} << 20;
-      options.rounds = 3;
-      options.seconds = 0.5;
-    } else if (arguments.is("--elems")) {
-      options.elems = arguments.whole(1024, std::int64_t{1} << 32) / 1024 * 1024;
-    } else if (arguments.is("--seconds")) {
-      options.seconds = arguments.seconds();
-    } else if (arguments.is("--only")) {
-      options.only = arguments.text();
-      constexpr std::array<std::string_view, 4> kGroups = {"adam", "elementwise", "slices", "norm"};
-      if (std::find(kGroups.begin(), kGroups.end(), options.only) == kGroups.end()) {
-        arguments.refuse("--only \"" + options.only + "\": valid: adam, elementwise, slices, norm");
-      }
-    } else {
-      arguments.refuse_unknown();
-    }
-  }
-  return options;
-}
-
 int run(int argc, char** argv) {
-  const Options options = parse(argc, argv);
+  Options options;
+  bool quick = false;
+  CLI::App app("Kernels beside the ceiling of their own memory traffic, on one thread and on two.",
+               "bench_ratios");
+  set_defaults(app);
+  app.add_flag(
+         "--quick", quick,
+         "2^20 elements and 0.5 seconds where not given, few rounds: whether it runs, not how "
+         "fast")
+      ->disable_flag_override();
+  add_whole(app, "--elems", options.elems, std::int64_t{1024}, std::int64_t{1} << 32,
+            "elements of every array, rounded down to a multiple of 1024")
+      ->type_name("N");
+  add_seconds(app, options.seconds, "at most so long per table");
+  app.add_option("--only", options.only, "one group of tables; without it: all")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"adam", "elementwise", "slices", "norm"}));
+  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
+  if (quick) {
+    options.rounds = 3;
+    if (app.count("--elems") == 0) options.elems = std::int64_t{1} << 20;
+    if (app.count("--seconds") == 0) options.seconds = 0.5;
+  }
+  options.elems = options.elems / 1024 * 1024;
   const auto wanted = [&](const char* name) {
     return options.only.empty() || options.only == name;
   };

@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "bench/arguments.hpp"
+#include "bench/command_line.hpp"
 #include "bench/interleaved.hpp"
 #include "kernels/kernels.hpp"
 #include "tools/train_model.hpp"
@@ -169,31 +169,23 @@ void compare(const gpt::Shape& shape, zero::DType dtype, double max_seconds) {
   std::fflush(stdout);
 }
 
-constexpr const char* kUsage =
-    "usage: bench_step_overhead [--seconds S] [--width W]\n"
-    "A training step of the reference model at one rank, beside a hand-written loop.\n"
-    "  --seconds S  at most so long per table (default 20)\n"
-    "  --width W    of the model; a multiple of its heads (default 64)\n";
-
 }  // namespace
 
 int main(int argc, char** argv) {
   gpt::Shape shape;
   double max_seconds = 20;
-  zero::bench::Arguments arguments(argc, argv, "bench_step_overhead", kUsage);
-  while (arguments.next()) {
-    if (arguments.is("--seconds")) {
-      max_seconds = arguments.seconds();
-    } else if (arguments.is("--width")) {
-      shape.width = static_cast<int>(arguments.whole(2, 1 << 20));
-    } else {
-      arguments.refuse_unknown();
-    }
-  }
+  CLI::App app("A training step of the reference model at one rank, beside a hand-written loop.",
+               "bench_step_overhead");
+  zero::bench::set_defaults(app);
+  zero::bench::add_seconds(app, max_seconds, "at most so long per table");
+  zero::bench::add_whole(app, "--width", shape.width, 2, 1 << 20,
+                         "of the model; a multiple of its heads")
+      ->type_name("W");
+  if (const std::optional<int> code = zero::bench::parse(app, argc, argv)) return *code;
   try {
     gpt::check_shape(shape);
   } catch (const std::invalid_argument& error) {
-    arguments.refuse("--width " + std::to_string(shape.width) + ": " + error.what());
+    return zero::bench::refuse(app, "--width " + std::to_string(shape.width) + ": " + error.what());
   }
   for (const zero::DType dtype : {zero::DType::kFloat32, zero::DType::kBFloat16}) {
     compare(shape, dtype, max_seconds);

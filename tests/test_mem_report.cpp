@@ -160,33 +160,40 @@ TEST(MemPlot, OnlySvgAndPng) {
   }
 }
 
-TEST(MemFormat, WhatIsNoUtf8BecomesQuestionMarks) {
+TEST(MemFormat, WhatIsNoUtf8BecomesReplacementCharacters) {
   // First and last character of each length, and the neighbours that are none (RFC 3629).
   for (const char* good :
        {"", "a b", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
         "\xef\xbf\xbd", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
     EXPECT_EQ(mem::valid_utf8(good), good);
   }
+  const auto replaced = [](int count) {
+    std::string out;
+    for (int i = 0; i < count; ++i) out += "\xef\xbf\xbd";
+    return out;
+  };
   EXPECT_EQ(mem::valid_utf8("a\xff"
                             "b"),
-            "a?b");
-  EXPECT_EQ(mem::valid_utf8("\x80"), "?");
-  EXPECT_EQ(mem::valid_utf8("\xc1\xbf"), "??");
-  EXPECT_EQ(mem::valid_utf8("\xe0\x9f\xbf"), "???");  // longer than it must be
-  EXPECT_EQ(mem::valid_utf8("\xed\xa0\x80"), "???");  // half of a pair in UTF-16
-  EXPECT_EQ(mem::valid_utf8("\xef\xbf\xbe"), "???");  // U+FFFE, none in XML
-  EXPECT_EQ(mem::valid_utf8("\xf0\x8f\xbf\xbf"), "????");
-  EXPECT_EQ(mem::valid_utf8("\xf4\x90\x80\x80"), "????");  // beyond U+10FFFF
+            "a" + replaced(1) + "b");
+  EXPECT_EQ(mem::valid_utf8("\x80"), replaced(1));
+  EXPECT_EQ(mem::valid_utf8("\xc1\xbf"), replaced(2));
+  EXPECT_EQ(mem::valid_utf8("\xe0\x9f\xbf"), replaced(3));  // longer than it must be
+  EXPECT_EQ(mem::valid_utf8("\xed\xa0\x80"), replaced(3));  // half of a pair in UTF-16
+  EXPECT_EQ(mem::valid_utf8("\xef\xbf\xbe"), replaced(1));  // U+FFFE, none in XML
+  EXPECT_EQ(mem::valid_utf8("a\xef\xbf\xbf\xef\xbf\xbe"), "a" + replaced(2));
+  EXPECT_EQ(mem::valid_utf8("\xf0\x8f\xbf\xbf"), replaced(4));
+  EXPECT_EQ(mem::valid_utf8("\xf4\x90\x80\x80"), replaced(4));  // beyond U+10FFFF
   EXPECT_EQ(mem::valid_utf8("\xc3"
                             "A\xc3\xa9\xe2\x82"),
-            "?A\xc3\xa9??");  // cut off
+            replaced(1) + "A\xc3\xa9" + replaced(1));  // cut off
+  EXPECT_EQ(mem::valid_utf8("a\"\\\n\x01/"), "a\"\\\n\x01/");
 }
 
 TEST(MemPlot, TitlesAreUtf8) {
   mem::Chart chart;
   chart.title = "caf\xe9.jsonl";
   EXPECT_THAT(mem::gnuplot_script(chart, mem::ImageFormat::kSvg),
-              HasSubstr("set title 'caf?.jsonl'"));
+              HasSubstr("set title 'caf\xef\xbf\xbd.jsonl'"));
 }
 
 TEST(MemPlot, TheScriptHoldsTheDataAndQuotesTheTitle) {

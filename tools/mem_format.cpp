@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 namespace mem {
 
@@ -29,36 +30,14 @@ std::string counted(std::int64_t count, const std::string& noun) {
   return grouped(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-namespace {
-
-// Bytes of the character that starts at `at`; 0 where none does. RFC 3629, table of section 4.
-std::size_t character_bytes(const std::string& text, std::size_t at) {
-  const auto byte = [&](std::size_t i) -> unsigned {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
-  };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead < 0xC2 || lead > 0xF4) return 0;
-  const std::size_t bytes = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0u) != 0x80u) return 0;
-  }
-  const unsigned second = byte(1);
-  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-  const bool surrogate = lead == 0xED && second > 0x9F;
-  const bool beyond = lead == 0xF4 && second > 0x8F;
-  const bool no_character = lead == 0xEF && second == 0xBF && byte(2) > 0xBD;  // U+FFFE, U+FFFF
-  return overlong || surrogate || beyond || no_character ? 0 : bytes;
-}
-
-}  // namespace
-
 std::string valid_utf8(const std::string& text) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t bytes = character_bytes(text, at);
-    out += bytes == 0 ? "?" : text.substr(at, bytes);
-    at += bytes == 0 ? 1 : bytes;
+  using nlohmann::json;
+  constexpr const char* kReplacement = "\xEF\xBF\xBD";
+  std::string out = json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
+  for (const char* none : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {  // characters in JSON, none in XML
+    for (std::size_t at = 0; (at = out.find(none, at)) != std::string::npos;) {
+      out.replace(at, 3, kReplacement);
+    }
   }
   return out;
 }

@@ -17,7 +17,8 @@ std::string grouped(std::int64_t value);
 // "1 unit", "2,000 units".
 std::string counted(std::int64_t count, const std::string& noun);
 
-// Text that JSON and XML can hold: each byte that is no part of a character in UTF-8 becomes '?'.
+// Text that JSON and XML can hold: what is no character in UTF-8 becomes U+FFFD, and so do U+FFFE
+// and U+FFFF, which XML refuses.
 std::string valid_utf8(const std::string& text);
 
 // Columns as wide as they must be; the first one is aligned left, the others right.

@@ -6,6 +6,7 @@
 
 #include "tools/mem_format.hpp"
 #include "tools/mem_presets.hpp"
+#include "tools/precision.hpp"
 #include "zero/error.hpp"
 
 namespace mem {
@@ -29,27 +30,13 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
-// The sum of elements, each product and sum checked.
 std::int64_t checked_elems(const ModelShape& model) {
-  std::int64_t sum = 0;
-  for (const zero::UnitShape& unit : model.units) {
-    for (const zero::ParamShape& param : unit.params) {
-      // Whatever its other dimensions say, and in any order.
-      if (std::find(param.shape.begin(), param.shape.end(), 0) != param.shape.end()) continue;
-      std::int64_t numel = 1;
-      for (const std::int64_t dimension : param.shape) {
-        if (dimension > kMostElems / numel) numel = kMostElems + 1;
-        if (numel > kMostElems) break;
-        numel *= dimension;
-      }
-      if (numel > kMostElems - sum) {
-        throw ConfigError(concat("parameter ", param.name, ": the model has more than ", kMostElems,
-                                 " elements with it"));
-      }
-      sum += numel;
-    }
+  const std::int64_t elems = model.elems();
+  if (elems > kMostElems) {
+    throw ConfigError(
+        concat("the model has ", elems, " elements; at most ", kMostElems, " are planned"));
   }
-  return sum;
+  return elems;
 }
 
 // "bf16", or "bf16, fp32" where the model has both.
@@ -63,23 +50,6 @@ std::string dtypes_of(const ModelShape& model) {
     if (used) names += concat(names.empty() ? "" : ", ", zero::dtype_name(dtype));
   }
   return names.empty() ? "no parameters" : names;
-}
-
-// The flag wins over the file. A plan is the same with precision keys left out, so those that
-// would contradict the flag are only turned off.
-void apply_dtype(zero::Config& config, DType dtype) {
-  if (dtype != DType::kFloat16 && config.fp16_enabled.value_or(false)) {
-    config.set("fp16.enabled", "false");
-  }
-  if (dtype != DType::kBFloat16 && config.bf16_enabled.value_or(false)) {
-    config.set("bf16.enabled", "false");
-  }
-}
-
-DType dtype_of(const zero::Config& config) {
-  if (config.fp16_enabled.value_or(false)) return DType::kFloat16;
-  if (config.bf16_enabled.value_or(false)) return DType::kBFloat16;
-  return DType::kFloat32;
 }
 
 void check_one_model(const ModelOptions& o) {
@@ -129,10 +99,11 @@ Subject resolve(const ModelOptions& o) {
   Subject subject;
   subject.config = o.config_path ? zero::Config::load(*o.config_path)
                                  : zero::Config::parse(kDefaultConfig, "built-in config");
-  DType dtype = dtype_of(subject.config);
+  DType dtype = precision::dtype_of(subject.config);
   if (o.dtype) {
     dtype = zero::dtype_from_name(*o.dtype).value();
-    apply_dtype(subject.config, dtype);
+    // A plan is the same with precision keys left out.
+    precision::apply_dtype(subject.config, dtype, precision::Keys::kContradicting);
   }
   if (o.params) {
     subject.model = plain_stack(parse_params(*o.params), dtype);

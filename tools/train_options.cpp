@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "tools/precision.hpp"
 #include "zero/error.hpp"
 
 namespace train {
@@ -45,21 +46,9 @@ void apply_set(zero::Config& config, const std::string& assignment) {
   config.set(assignment.substr(0, equals), assignment.substr(equals + 1));
 }
 
-// The flag wins over the file: both precision keys are set, the one that is off first, because both
-// on is refused at any moment.
+// Both precision keys are set, so that the settings in force say so.
 void apply_dtype(zero::Config& config, zero::DType dtype) {
-  const bool fp16 = dtype == zero::DType::kFloat16;
-  const bool bf16 = dtype == zero::DType::kBFloat16;
-  if (!fp16) config.set("fp16.enabled", "false");
-  if (!bf16) config.set("bf16.enabled", "false");
-  if (fp16) config.set("fp16.enabled", "true");
-  if (bf16) config.set("bf16.enabled", "true");
-}
-
-zero::DType dtype_of(const zero::Config& config) {
-  if (config.fp16_enabled.value_or(false)) return zero::DType::kFloat16;
-  if (config.bf16_enabled.value_or(false)) return zero::DType::kBFloat16;
-  return zero::DType::kFloat32;
+  precision::apply_dtype(config, dtype, precision::Keys::kBoth);
 }
 
 // Whatever the names in it: the assignment is made on top of a configuration without 16-bit types,
@@ -73,7 +62,7 @@ void check_against_dtype(const zero::Config& config, const std::string& assignme
   zero::Config without = config;
   apply_dtype(without, zero::DType::kFloat32);
   apply_set(without, assignment);
-  const zero::DType asked = dtype_of(without);
+  const zero::DType asked = precision::dtype_of(without);
   if (asked != zero::DType::kFloat32 && asked != dtype) throw contradicts();
   zero::Config with = config;
   apply_dtype(with, dtype);
@@ -125,7 +114,7 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
       ->allow_extra_args(false);
   app.add_option("--json", o.json_path,
                  "writes one JSON object per line to this file; - is standard output, and what "
-                 "people reads goes to standard error");
+                 "people read goes to standard error");
   app.add_option(
       "--describe", o.describe_path,
       "writes names, shapes and units of the model as JSON to this file, - is stdout, and "
@@ -173,7 +162,7 @@ Setup resolve(const Options& options) {
   if (options.accumulation) {
     config.set("gradient_accumulation_steps", std::to_string(*options.accumulation));
   }
-  setup.dtype = dtype_of(config);
+  setup.dtype = precision::dtype_of(config);
 
   // With a total in the file the micro-batch follows from it; else the model's own default stands.
   std::optional<std::int64_t> own;

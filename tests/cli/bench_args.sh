@@ -20,31 +20,33 @@ refused() {  # TEXT BENCH ARGUMENTS...
 
 for bench in bench_ratios bench_collectives bench_step_overhead; do
   "$ZERO_BIN_DIR/$bench" --help > help || fail "$bench --help"
-  grep -q "^usage: $bench" help || fail "$bench --help says: $(cat help)"
+  grep -q "^Usage: $bench" help || fail "$bench --help says: $(cat help)"
   grep -q -- '--seconds S' help || fail "$bench --help says: $(cat help)"
-  refused 'unknown argument "--nonsense"' $bench --nonsense
-  refused '--seconds needs a value' $bench --seconds
-  for wrong in 0 -1 abc 1x '' nan inf 1e9; do
-    refused "--seconds \"$wrong\"" $bench --seconds "$wrong"
+  refused 'The following argument was not expected: --nonsense' $bench --nonsense
+  refused '--seconds: 1 required S:' $bench --seconds
+  for wrong in 0 -1 -0.0 abc 1x '' nan inf 1e9 0x1 +1 ' 1'; do
+    refused "--seconds: Value $wrong " $bench --seconds "$wrong"
   done
 done
 
-refused '--elems needs a value' bench_ratios --elems
-for wrong in 0 1 1023 -5000 abc 1048576x 1.5 99999999999999999999 4611686018427387904; do
-  refused "--elems \"$wrong\"" bench_ratios --elems "$wrong"
+refused '--elems: 1 required N:' bench_ratios --elems
+for wrong in 0 1 1023 -5000 abc 1048576x 1.5 0x1000 010000 +4096 ' 4096' '' 99999999999999999999 4611686018427387904; do
+  refused "--elems: Value $wrong " bench_ratios --elems "$wrong"
 done
-refused '--only "foo": valid: adam, elementwise, slices, norm' bench_ratios --only foo
-refused '--only needs a value' bench_ratios --only
+refused '--only: foo not in {adam,elementwise,slices,norm}' bench_ratios --only foo
+refused 'quick was given a disallowed' bench_ratios --quick=0
+refused 'quick was given a disallowed' bench_collectives --quick=1
+refused '--only: 1 required NAME:' bench_ratios --only
 
 for wrong in 0 -1 abc 99999999999999 9223372036854775808; do
-  refused "--mib \"$wrong\"" bench_collectives --mib "$wrong"
+  refused "--mib: Value $wrong " bench_collectives --mib "$wrong"
 done
 for wrong in 0 1 -2 abc 4097; do
-  refused "--ranks \"$wrong\"" bench_collectives --ranks "$wrong"
+  refused "--ranks: Value $wrong " bench_collectives --ranks "$wrong"
 done
 
 for wrong in 0 -4 abc 2147483648; do
-  refused "--width \"$wrong\"" bench_step_overhead --width "$wrong"
+  refused "--width: Value $wrong " bench_step_overhead --width "$wrong"
 done
 refused '--width 7: ' bench_step_overhead --width 7
 

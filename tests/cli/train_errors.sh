@@ -77,7 +77,7 @@ fi
 
 # A description needs no memory for weights, nor for activations, whatever the size; --data and
 # --json do not act then.
-"$train" --help | tr -s ' \n' ' ' | grep -q -- '--data and --json do not act then' ||
+grep -q -- '--data and --json do not act then' <<< "$("$train" --help | tr -s ' \n' ' ')" ||
   fail "--describe in --help"
 limit_kib=200000
 grep -q '^ZERO_SANITIZE:[A-Z]*=..*' "$ZERO_BIN_DIR/../CMakeCache.txt" && limit_kib=unlimited

@@ -45,7 +45,7 @@ for flags in "" "--verbose" "--quiet"; do
   grep -q '"type":"final"' said || fail "no final line ($flags): $(cat said)"
   grep -q 'held-out loss' errors || fail "no last line for people ($flags): $(cat errors)"
 done
-"$train" --help | tr -s ' \n' ' ' | grep -q 'people read goes to standard error' ||
+grep -q 'people read goes to standard error' <<< "$("$train" --help | tr -s ' \n' ' ')" ||
   fail "--json - in --help: $("$train" --help)"
 
 # --verbose: the values in force, those of flags and those that nobody gave as well.

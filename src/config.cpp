@@ -6,6 +6,7 @@
 
 #include "src/config_edit.hpp"
 #include "src/config_json.hpp"
+#include "src/config_provenance.hpp"
 #include "src/config_reader.hpp"
 #include "src/config_schema.hpp"
 #include "src/config_text.hpp"
@@ -23,31 +24,77 @@ detail::JsonNode empty_object(std::string_view origin) {
   return node;
 }
 
+detail::Provenance::Origin origin_of(const detail::SchemaRow& row,
+                                     const std::optional<detail::Setting>& setting,
+                                     const Config& config) {
+  using State = detail::Setting::State;
+  detail::Provenance::Origin origin;
+  if (row.field.get != nullptr) {
+    origin.value = row.field.get(config);
+  } else {
+    origin.value =
+        setting && !detail::is_empty(setting->value) ? setting->value : row.default_value;
+  }
+  if (!setting || setting->state == State::kRefused) {
+    origin.text = "default";
+  } else if (!setting->origin.empty()) {
+    origin.text = setting->origin;
+  } else {
+    origin.text = setting->state == State::kNull ? "default" : to_string(setting->place);
+  }
+  origin.was_auto = setting && setting->state == State::kAuto;
+  return origin;
+}
+
 }  // namespace
 
-Config::Config() : Config(std::make_shared<const detail::JsonNode>(empty_object("config"))) {}
+Config::Config() : Config(read(empty_object("config"), {}, {})) {}
 
-Config::Config(std::shared_ptr<const detail::JsonNode> tree)
+// Collects problems in `reading` and leaves it to the caller to throw them.
+Config::Config(std::shared_ptr<const detail::JsonNode> tree, const Facts& facts,
+               detail::Reading& reading)
     : tree_(std::move(tree)),
-      json_(std::make_shared<const std::string>(detail::write_json(*tree_))) {
-  detail::Reading reading;
+      json_(std::make_shared<const std::string>(detail::write_json(*tree_))),
+      provenance_(std::make_shared<const detail::Provenance>()),
+      facts_(facts) {
+  const Facts usable = detail::usable_facts(facts, reading.problems);
   detail::read_settings(*tree_, reading);
   const auto& rows = detail::config_schema();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].set == nullptr) continue;
+    detail::settle_auto(i, usable, *this, reading);
+    if (rows[i].field.set == nullptr) continue;
     const auto& setting = reading.settings[i];
-    const bool given = setting.has_value() && setting->value.index() != 0;
+    const bool given = setting.has_value() && !detail::is_empty(setting->value);
     const detail::Value& value = given ? setting->value : rows[i].default_value;
-    if (value.index() != 0) rows[i].set(*this, value);
+    if (!detail::is_empty(value)) rows[i].field.set(*this, value);
   }
-  detail::check_rules(reading, *this);
-  reading.problems.throw_if_any();
+  detail::check_rules(usable, reading, *this);
+  detail::warn_of_overruled(usable, *this, reading);
+  auto provenance = std::make_shared<detail::Provenance>();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    provenance->rows.push_back(origin_of(rows[i], reading.settings[i], *this));
+  }
+  provenance_ = detail::Shared<detail::Provenance>(std::move(provenance));
   warnings_ = std::move(reading.warnings);
+  notes_ = std::move(reading.notes);
+}
+
+Config Config::read(detail::JsonNode tree, const Facts& facts, detail::Reading reading) {
+  Config config(std::make_shared<const detail::JsonNode>(std::move(tree)), facts, reading);
+  if (facts.world_size) {
+    try {
+      config.resolve_batch(*facts.world_size);
+    } catch (const ConfigError& error) {
+      reading.problems.add(error.what());
+    }
+  }
+  reading.problems.throw_if_any();
+  return config;
 }
 
 const std::string& Config::origin() const { return *tree_->place.source; }
 
-Config Config::load(const std::string& path) {
+Config Config::load(const std::string& path, const Facts& facts) {
   std::ifstream file(path, std::ios::binary);
   std::string text;
   std::array<char, 65536> block;
@@ -63,32 +110,21 @@ Config Config::load(const std::string& path) {
     throw ConfigError(
         detail::concat(path, ": longer than ", kMaxFileBytes, " bytes: no configuration file"));
   }
-  return parse(text, path);
+  return parse(text, path, facts);
 }
 
-Config Config::parse(std::string_view text, std::string_view origin) {
-  detail::Problems duplicates;
-  detail::JsonNode tree = detail::parse_json(text, origin, duplicates);
-  duplicates.throw_if_any();
-  return Config(std::make_shared<const detail::JsonNode>(std::move(tree)));
+Config Config::parse(std::string_view text, std::string_view origin, const Facts& facts) {
+  detail::Reading reading;
+  detail::JsonNode tree = detail::parse_json(text, origin, reading.problems);
+  return read(std::move(tree), facts, std::move(reading));
 }
 
 void Config::set(std::string_view path, std::string_view json_value) {
   const std::string origin = "set(" + detail::shortened(path, 80) + ")";
-  detail::Place place{std::make_shared<const std::string>(origin), 1, 1};
-  detail::JsonNode value;
-  if (detail::is_json(json_value)) {
-    detail::Problems duplicates;
-    value = detail::parse_json(json_value, origin, duplicates);
-    duplicates.throw_if_any();
-  } else {
-    value.kind = detail::JsonNode::Kind::kString;
-    value.text = json_value;
-    value.place = place;
-  }
+  const detail::Place place{std::make_shared<const std::string>(origin), 1, 1};
   detail::JsonNode tree = *tree_;
-  detail::set_value(tree, path, std::move(value), place);
-  *this = Config(std::make_shared<const detail::JsonNode>(std::move(tree)));
+  detail::set_value(tree, path, detail::parse_word_or_json(json_value, origin), place);
+  *this = read(std::move(tree), facts_, {});
 }
 
 void Config::merge(std::string_view json_object) {
@@ -100,7 +136,13 @@ void Config::merge(std::string_view json_object) {
   }
   detail::JsonNode tree = *tree_;
   detail::merge_objects(tree, std::move(patch));
-  *this = Config(std::make_shared<const detail::JsonNode>(std::move(tree)));
+  *this = read(std::move(tree), facts_, {});
 }
+
+bool Config::was_auto(std::string_view path) const {
+  return provenance_->rows[detail::row_index(path)].was_auto;
+}
+
+std::string to_string(const Remark& remark) { return remark.path + ": " + remark.message; }
 
 }  // namespace zero

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "src/config_provenance.hpp"
 #include "zero/config.hpp"
 #include "zero/error.hpp"
 
@@ -11,7 +12,9 @@ namespace {
 
 using Size = std::optional<std::int64_t>;
 
-std::string text(Size size) { return size.has_value() ? std::to_string(*size) : "not given"; }
+constexpr const char* kTrain = "train_batch_size";
+constexpr const char* kMicro = "train_micro_batch_size_per_gpu";
+constexpr const char* kAccumulation = "gradient_accumulation_steps";
 
 // a x b x c, empty if beyond 64 bits. REQUIRES: all positive.
 Size product(std::int64_t a, std::int64_t b, std::int64_t c) {
@@ -29,6 +32,24 @@ Size quotient(std::int64_t total, std::int64_t a, std::int64_t b) {
 
 bool power_of_two(std::int64_t x) { return (x & (x - 1)) == 0; }
 
+// One number of the triple on its way to being settled.
+struct Part {
+  Size file;           // as the configuration has it
+  bool is_auto;        // it says "auto"
+  Size value;          // settled
+  std::string origin;  // where a value that is not the file's comes from
+  std::string text() const {
+    if (file) return std::to_string(*file);
+    if (value && !origin.empty()) return detail::concat(*value, " (", origin, ")");
+    return is_auto ? "\"auto\"" : "not given";
+  }
+  void take(Size from, std::string where) {
+    if (value || !from) return;
+    value = from;
+    origin = std::move(where);
+  }
+};
+
 }  // namespace
 
 void Config::resolve_batch(int world_size, std::optional<std::int64_t> caller_micro) {
@@ -36,70 +57,117 @@ void Config::resolve_batch(int world_size, std::optional<std::int64_t> caller_mi
     throw UsageError(
         detail::concat("resolve_batch: world size ", world_size, "; valid: 1 or more"));
   }
-  if (caller_micro.has_value() && *caller_micro < 1) {
-    throw ConfigError(detail::concat("train_micro_batch_size_per_gpu: the caller gives ",
-                                     *caller_micro, "; valid: a whole number, at least 1"));
+  const Size known_micro = facts_.micro_batch ? facts_.micro_batch : caller_micro;
+  for (const auto& [key, given, who] :
+       {std::tuple{kMicro, caller_micro, "the caller gives "},
+        std::tuple{kMicro, facts_.micro_batch, "the fact is "},
+        std::tuple{kAccumulation, facts_.accumulation, "the fact is "}}) {
+    if (given.value_or(1) >= 1) continue;
+    throw ConfigError(
+        detail::concat(key, ": ", who, *given, "; valid: a whole number, at least 1"));
   }
   const std::int64_t world = world_size;
-  Size train = train_batch_size;
-  Size micro = micro_batch_size;
-  Size accumulation = accumulation_steps;
+  Part train{train_batch_size, was_auto(kTrain), train_batch_size, {}};
+  Part micro{micro_batch_size, was_auto(kMicro), micro_batch_size, {}};
+  Part accumulation{accumulation_steps, was_auto(kAccumulation), accumulation_steps, {}};
 
-  const bool from_caller = !micro.has_value() && caller_micro.has_value();
-  const auto refuse = [&](const std::string& why) {
-    throw ConfigError(detail::concat(
-        origin(), ": train_batch_size ", text(train_batch_size),
-        ", train_micro_batch_size_per_gpu ",
-        from_caller ? text(caller_micro) + " (from the caller)" : text(micro_batch_size),
-        ", gradient_accumulation_steps ", text(accumulation_steps), ", world size ", world, ": ",
-        why, "; train_batch_size must be micro-batch x accumulation x world size"));
+  std::string reasons;
+  const auto object = [&](const std::string& why) {
+    reasons += (reasons.empty() ? "" : "; ") + why;
+  };
+  const auto refuse_if_any = [&] {
+    if (reasons.empty()) return;
+    throw ConfigError(detail::concat(origin(), ": ", kTrain, " ", train.text(), ", ", kMicro, " ",
+                                     micro.text(), ", ", kAccumulation, " ", accumulation.text(),
+                                     ", world size ", world, ": ", reasons, "; ", kTrain,
+                                     " must be micro-batch x accumulation x world size"));
   };
 
-  const bool follows = train.has_value() && accumulation.has_value();
-  if (!micro.has_value() && !follows) micro = caller_micro;
-  if (!train.has_value() && !micro.has_value()) {
-    refuse("give train_batch_size or train_micro_batch_size_per_gpu");
+  const bool micro_follows = train.file && accumulation.file;
+  const bool accumulation_follows = train.file && micro.file;
+  if (!micro_follows) {
+    micro.take(known_micro, facts_.micro_batch ? "fact micro_batch" : "from the caller");
   }
-  if (!accumulation.has_value() && !(train.has_value() && micro.has_value())) accumulation = 1;
+  if (!accumulation_follows) accumulation.take(facts_.accumulation, "fact accumulation");
+  if (!accumulation.value && !(train.value && micro.value)) {
+    if (accumulation.is_auto && !facts_.defaults_for_auto) {
+      object(
+          detail::concat(kAccumulation, " is \"auto\": give the fact accumulation, or write it"));
+    } else {
+      accumulation.take(1, "default");
+    }
+  }
+  if (!train.value && !micro.value) {
+    object(micro.is_auto || train.is_auto
+               ? detail::concat(micro.is_auto ? kMicro : kTrain,
+                                " is \"auto\": give the fact micro_batch, or write ", kMicro)
+               : detail::concat("give ", kTrain, " or ", kMicro));
+  }
+  refuse_if_any();
 
-  if (!micro.has_value()) {
-    micro = quotient(*train, *accumulation, world);
-    if (!micro)
-      refuse(detail::concat(*train, " / (", *accumulation, " x ", world, ") is not whole"));
-  } else if (!accumulation.has_value()) {
-    accumulation = quotient(*train, *micro, world);
-    if (!accumulation)
-      refuse(detail::concat(*train, " / (", *micro, " x ", world, ") is not whole"));
+  const auto not_whole = [&](const Part& known) {
+    object(detail::concat(*train.value, " / (", *known.value, " x ", world, ") is not whole"));
+    refuse_if_any();
+  };
+  const std::string follows = "follows from the batch sizes";
+  if (!micro.value) {
+    micro.take(quotient(*train.value, *accumulation.value, world), follows);
+    if (!micro.value) not_whole(accumulation);
+  } else if (!accumulation.value) {
+    accumulation.take(quotient(*train.value, *micro.value, world), follows);
+    if (!accumulation.value) not_whole(micro);
   }
-  const Size whole = product(*micro, *accumulation, world);
-  const std::string factors = detail::concat(*micro, " x ", *accumulation, " x ", world);
-  if (!whole) refuse(factors + " is beyond 64 bits");
-  if (train.has_value() && *train != *whole) {
-    refuse(detail::concat(*train, " is not ", factors, " = ", *whole));
+  const Size whole = product(*micro.value, *accumulation.value, world);
+  const std::string factors =
+      detail::concat(*micro.value, " x ", *accumulation.value, " x ", world);
+  if (!whole) {
+    object(factors + " is beyond 64 bits");
+  } else if (train.value && *train.value != *whole) {
+    object(detail::concat(*train.value, " is not ", factors, " = ", *whole));
   }
-  if (*accumulation > std::numeric_limits<int>::max()) {
-    refuse(detail::concat(*accumulation, " accumulation steps are more than ",
+  if (*accumulation.value > std::numeric_limits<int>::max()) {
+    object(detail::concat(*accumulation.value, " accumulation steps are more than ",
                           std::numeric_limits<int>::max()));
   }
-  if (runtime.reproducible && !(power_of_two(*accumulation) && power_of_two(world))) {
-    refuse(detail::concat("runtime.reproducible needs powers of two; accumulation is ",
-                          *accumulation, ", world size ", world));
+  if (runtime.reproducible && !(power_of_two(*accumulation.value) && power_of_two(world))) {
+    object(detail::concat("runtime.reproducible needs powers of two; accumulation is ",
+                          *accumulation.value, ", world size ", world));
   }
-  if (caller_micro.has_value() && *caller_micro != *micro) {
-    const std::string rest =
-        detail::concat(" as ", *micro, "; the caller's ", *caller_micro, " is not used");
-    const std::string key = "train_micro_batch_size_per_gpu: ";
-    const std::string by_file = key + "the file settles it" + rest;
-    const std::string by_call = key + "an earlier call settled it" + rest;
-    const bool told = std::any_of(warnings_.begin(), warnings_.end(), [&](const std::string& w) {
-      return w == by_file || w == by_call;
+  refuse_if_any();
+  train.take(whole, follows);
+
+  // What the caller and the facts say otherwise plays no part, and is told once.
+  const auto overrule = [&](const char* key, Size settled, const std::string& other) {
+    const std::string rest = detail::concat(" as ", *settled, "; ", other, " is not used");
+    const Remark by_file = {key, "the file settles it" + rest};
+    const Remark by_call = {key, "an earlier call settled it" + rest};
+    const bool told = std::any_of(warnings_.begin(), warnings_.end(), [&](const Remark& warning) {
+      return warning == by_file || warning == by_call;
     });
     if (!told) warnings_.push_back(batch_settled_ ? by_call : by_file);
+  };
+  if (caller_micro && *caller_micro != *micro.value) {
+    overrule(kMicro, micro.value, detail::concat("the caller's ", *caller_micro));
+  }
+  if (facts_.micro_batch && *facts_.micro_batch != *micro.value) {
+    overrule(kMicro, micro.value, detail::concat("the fact micro_batch ", *facts_.micro_batch));
+  }
+  if (facts_.accumulation && *facts_.accumulation != *accumulation.value) {
+    overrule(kAccumulation, accumulation.value,
+             detail::concat("the fact accumulation ", *facts_.accumulation));
   }
   batch_settled_ = true;
-  train_batch_size = whole;
-  micro_batch_size = micro;
-  accumulation_steps = accumulation;
+  train_batch_size = train.value;
+  micro_batch_size = micro.value;
+  accumulation_steps = accumulation.value;
+  auto provenance = std::make_shared<detail::Provenance>(*provenance_);
+  for (const auto& [key, part] : {std::pair{kTrain, &train}, std::pair{kMicro, &micro},
+                                  std::pair{kAccumulation, &accumulation}}) {
+    detail::Provenance::Origin& row = provenance->rows[detail::row_index(key)];
+    row.value = *part->value;
+    if (!part->origin.empty()) row.text = part->origin;
+  }
+  provenance_ = detail::Shared<detail::Provenance>(std::move(provenance));
 }
 
 }  // namespace zero

@@ -281,6 +281,20 @@ JsonNode parse_json(std::string_view text, std::string_view source, Problems& pr
   return builder.take_root();
 }
 
+JsonNode parse_word_or_json(std::string_view text, std::string_view source) {
+  if (is_json(text)) {
+    Problems duplicates;
+    JsonNode node = parse_json(text, source, duplicates);
+    duplicates.throw_if_any();
+    return node;
+  }
+  JsonNode node;
+  node.kind = JsonNode::Kind::kString;
+  node.text = text;
+  node.place.source = std::make_shared<const std::string>(source);
+  return node;
+}
+
 bool is_json(std::string_view text) {
   Problems problems;
   TreeBuilder builder(text, "", problems);

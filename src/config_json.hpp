@@ -44,6 +44,7 @@ class Problems {
  public:
   // `path` may be empty; otherwise the message starts with it.
   void add(const Place& place, std::string_view path, std::string_view message);
+  void add(std::string_view message);  // that names its place itself
   // Whether more problems would only be counted.
   bool full() const { return lines_.size() >= kMaxLines; }
   // Throws ConfigError with all problems, one a line, if there are any.
@@ -62,6 +63,10 @@ inline constexpr int kMaxJsonDepth = 64;
 // inside of comments, may repeat. Throws ConfigError if the text is no JSON, has a number beyond
 // double, or is nested too deeply.
 JsonNode parse_json(std::string_view text, std::string_view source, Problems& problems);
+
+// A value from a command line: JSON, or otherwise the text as a string. Throws ConfigError for JSON
+// with a duplicate key.
+JsonNode parse_word_or_json(std::string_view text, std::string_view source);
 
 // Whether the text is one JSON value, comments and nesting as above. Numbers may be of any size.
 bool is_json(std::string_view text);

@@ -65,10 +65,12 @@ std::string write_json(const JsonNode& node) {
 }
 
 void Problems::add(const Place& place, std::string_view path, std::string_view message) {
+  add(concat(to_string(place), ": ", path, path.empty() ? "" : ": ", message));
+}
+
+void Problems::add(std::string_view message) {
   ++count_;
-  if (full()) return;
-  const std::string line = concat(to_string(place), ": ", path, path.empty() ? "" : ": ", message);
-  lines_.push_back(shortened(line, kLineLimit));
+  if (!full()) lines_.push_back(shortened(message, kLineLimit));
 }
 
 void Problems::throw_if_any() const {

@@ -1,23 +1,32 @@
 #include "src/config_reader.hpp"
 
 #include <algorithm>
-#include <span>
 
-#include "src/config_number.hpp"
+#include "src/config_convert.hpp"
 #include "src/config_text.hpp"
 #include "zero/error.hpp"
 
 namespace zero::detail {
 namespace {
 
-constexpr std::size_t kValueLimit = 60;  // longer values are cut in messages
+bool is_auto(const JsonNode& node) {
+  return node.kind == JsonNode::Kind::kString && node.text == "auto";
+}
 
-std::string shown(const JsonNode& node) {
-  if (node.kind == JsonNode::Kind::kObject) return "an object";
-  if (node.kind == JsonNode::Kind::kArray && node.items.size() > 4) return "a list";
-  std::string text = write_json(node);
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return shortened(text, kValueLimit);
+// The first member, at any depth, that says something is enabled: its path below `path`.
+std::optional<std::string> enabled_member(const JsonNode& node, const std::string& path) {
+  for (const JsonMember& member : node.members) {
+    if (is_comment_key(member.key)) continue;
+    const std::string below = join_path(path, member.key);
+    const bool off = member.value.kind == JsonNode::Kind::kNull || member.value.text == "0" ||
+                     (member.value.kind == JsonNode::Kind::kBoolean && !member.value.boolean);
+    if ((member.key == "enabled" || member.key.ends_with("_enabled")) && !off) return below;
+    if (auto found = enabled_member(member.value, below)) return found;
+  }
+  for (const JsonNode& item : node.items) {
+    if (auto found = enabled_member(item, path)) return found;
+  }
+  return std::nullopt;
 }
 
 class Reader {
@@ -40,172 +49,142 @@ class Reader {
   }
 
  private:
-  void problem(const JsonNode& node, const std::string& path, const std::string& message) {
-    reading_.problems.add(node.place, path, message);
-  }
+  using State = Setting::State;
+
   void warn(const std::string& path, const std::string& message) {
-    reading_.warnings.push_back(path + ": " + message);
+    reading_.warnings.push_back({path, message});
+  }
+  void refuse(std::size_t index, const JsonMember& member, const std::string& path,
+              const std::string& message) {
+    reading_.problems.add(member.value.place, path, message);
+    reading_.settings[index] = Setting{{}, member.place, path, State::kRefused};
   }
 
   void read_member(std::size_t index, const JsonMember& member, const std::string& path) {
     const SchemaRow& row = config_schema()[index];
     const JsonNode& node = member.value;
-    if (row.type == ValueType::kNotBuilt) {
-      reading_.problems.add(member.place, path,
-                            "DeepSpeed has this key, but it is not built yet here; remove it");
-      return;
-    }
     if (member.key == row.old_name) warn(path, concat("old name; write ", row.path));
     if (node.kind == JsonNode::Kind::kNull && row.nullable) {
-      keep(index, {{}, member.place, path, Setting::State::kNull}, member.place);
-      return;
-    }
-    if (row.type == ValueType::kSection) {
-      if (node.kind != JsonNode::Kind::kObject) {
-        problem(node, path, shown(node) + " is not " + valid_values(row));
-        reading_.settings[index] = Setting{{}, member.place, path, Setting::State::kRefused};
-        return;
+      keep(index, {{}, member.place, path, State::kNull}, member.place);
+    } else if (row.type == ValueType::kSection) {
+      read_object(index, member, path);
+    } else if (row.type == ValueType::kAny) {
+      read_unread(row, member, path);
+    } else if (is_auto(node) && row.type != ValueType::kText) {
+      if (row.stands_for.empty()) {
+        keep(index, {{}, member.place, path, State::kAuto}, node.place);
+      } else {
+        refuse(index, member, path, "\"auto\" has no meaning here; write " + row.stands_for);
       }
-      // The old and the new name of a section may both be there: their keys are compared.
-      if (!reading_.settings[index].has_value()) {
-        reading_.settings[index] = Setting{{}, member.place, path, Setting::State::kGiven};
-      }
-      read_section(node, row.path, path);
-      return;
-    }
-    Value value = convert(row, node, path);
-    if (std::holds_alternative<std::monostate>(value)) {  // told already
-      reading_.settings[index] = Setting{{}, member.place, path, Setting::State::kRefused};
     } else {
-      keep(index, {std::move(value), member.place, path, Setting::State::kGiven}, node.place);
+      read_value(index, member, path);
     }
   }
 
-  static std::string text_of(const Setting& setting) {
-    return setting.state == Setting::State::kNull ? "null" : value_text(setting.value);
+  void read_object(std::size_t index, const JsonMember& member, const std::string& path) {
+    const SchemaRow& row = config_schema()[index];
+    const JsonNode& node = member.value;
+    if (node.kind == JsonNode::Kind::kBoolean && row.path == "zero_optimization") {
+      const std::int64_t stage = node.boolean ? 1 : 0;
+      warn(path, concat("old form; write {\"stage\": ", stage, "}"));
+      reading_.settings[index] = Setting{{}, member.place, path};
+      keep(row_index("zero_optimization.stage"), {stage, member.place, path}, node.place);
+      return;
+    }
+    if (node.kind != JsonNode::Kind::kObject) {
+      refuse(index, member, path, shown(node) + " is not " + valid_values(row));
+      return;
+    }
+    // The old and the new name of a section may both be there: their keys are compared.
+    if (!reading_.settings[index].has_value()) {
+      reading_.settings[index] = Setting{{}, member.place, path};
+    }
+    read_section(node, row.path, path);
+  }
+
+  void read_unread(const SchemaRow& row, const JsonMember& member, const std::string& path) {
+    const JsonNode& node = member.value;
+    if (row.policy != Policy::kOffOnly) {
+      reading_.notes.push_back({path, row.why});
+      for (const std::string& size : row.sizes) warn_of_size(node, size, path);
+      return;
+    }
+    if (row.by_presence) {
+      reading_.problems.add(
+          member.place, path,
+          concat("is enabled by being there, and not built here: ", row.about, " Remove it"));
+      return;
+    }
+    // A plain true is on as well; anything else that is no object says nothing.
+    const bool on = node.kind == JsonNode::Kind::kBoolean && node.boolean;
+    const auto enabled = on ? path : enabled_member(node, path);
+    if (enabled) {
+      reading_.problems.add(
+          member.place, *enabled,
+          concat("is enabled, and not built here: ", row.about, " Disable or remove it"));
+    } else {
+      reading_.notes.push_back({path, "nothing in it is enabled, so nothing is done"});
+    }
+  }
+
+  // A member that counts ranks of another kind.
+  void warn_of_size(const JsonNode& node, const std::string& name, const std::string& path) {
+    for (const JsonMember& member : node.members) {
+      const std::string below = join_path(path, member.key);
+      const bool is_one = member.value.kind != JsonNode::Kind::kNumber ||
+                          member.value.text == "1" || member.value.text == "0";
+      if (member.key == name && !is_one) {
+        warn(below, concat(shown(member.value),
+                           " has no effect: world sizes here count "
+                           "data-parallel ranks only"));
+      }
+      warn_of_size(member.value, name, below);
+    }
+  }
+
+  void read_value(std::size_t index, const JsonMember& member, const std::string& path) {
+    const SchemaRow& row = config_schema()[index];
+    Conversion conversion = convert(row, member.value);
+    if (!conversion.refusal.empty()) {
+      refuse(index, member, path, conversion.refusal);
+      return;
+    }
+    if (!conversion.warning.empty()) warn(path, conversion.warning);
+    if (row.policy == Policy::kDefaultOnly && conversion.value != row.default_value) {
+      refuse(index, member, path,
+             concat(shown(member.value), " is not built here: ", row.about,
+                    " Valid: ", valid_values(row)));
+      return;
+    }
+    if (row.stands_for.empty()) {
+      keep(index, {std::move(conversion.value), member.place, path}, member.value.place);
+      return;
+    }
+    const std::size_t now = row_index(row.stands_for);
+    const Value value = row.stands_as(conversion.value);
+    warn(path,
+         concat("old form; write ", row.stands_for, " ", value_text(config_schema()[now], value)));
+    keep(now, {value, member.place, path}, member.value.place);
+  }
+
+  static std::string text_of(const SchemaRow& row, const Setting& setting) {
+    if (setting.state == State::kAuto) return "\"auto\"";
+    return value_text(row, setting.value);
   }
 
   // Two names of one key may stand side by side if they agree.
   void keep(std::size_t index, Setting setting, const Place& place) {
     std::optional<Setting>& slot = reading_.settings[index];
+    const SchemaRow& row = config_schema()[index];
     if (!slot.has_value()) {
       slot = std::move(setting);
-    } else if (slot->state != Setting::State::kRefused && slot->value != setting.value) {
-      reading_.problems.add(
-          place, setting.path,
-          concat(text_of(setting), " contradicts ", slot->path, ", another name of it, which is ",
-                 text_of(*slot), " on line ", slot->place.line, "; write one of them"));
+    } else if (slot->state != State::kRefused &&
+               (slot->value != setting.value || slot->state != setting.state)) {
+      reading_.problems.add(place, setting.path,
+                            concat(text_of(row, setting), " contradicts ", slot->path,
+                                   ", another name of it, which is ", text_of(row, *slot),
+                                   " on line ", slot->place.line, "; write one of them"));
     }
-  }
-
-  Value refuse(const SchemaRow& row, const JsonNode& node, const std::string& path,
-               const std::string& why) {
-    problem(node, path, concat(shown(node), " ", why, "; valid: ", valid_values(row)));
-    return {};
-  }
-
-  // Empty if the value cannot be taken; then the problem has been added.
-  Value convert(const SchemaRow& row, const JsonNode& node, const std::string& path) {
-    if (node.kind == JsonNode::Kind::kString && node.text == "auto") {
-      return refuse(row, node, path, "is not built yet here");
-    }
-    switch (row.type) {
-      case ValueType::kBoolean:
-        if (node.kind == JsonNode::Kind::kBoolean) return node.boolean;
-        return refuse(row, node, path, "is not a boolean");
-      case ValueType::kInteger:
-        return convert_integer(row, node, path);
-      case ValueType::kNumber: {
-        const Value value = convert_number(node);
-        const double* number = std::get_if<double>(&value);
-        if (number == nullptr) return refuse(row, node, path, "is not a number");
-        if (!row.range.contains(*number)) return refuse(row, node, path, "is out of range");
-        return value;
-      }
-      case ValueType::kBytes: {
-        const bool is_size =
-            node.kind == JsonNode::Kind::kString || node.kind == JsonNode::Kind::kNumber;
-        const auto bytes = is_size ? parse_size(node.text) : std::nullopt;
-        if (!bytes.has_value()) return refuse(row, node, path, "is no size in bytes");
-        if (!row.range.contains(static_cast<double>(*bytes))) {
-          return refuse(row, node, path, "is out of range");
-        }
-        return *bytes;
-      }
-      case ValueType::kWord:
-        return convert_word(row, node, path);
-      case ValueType::kPair:
-        return convert_pair(row, node, path);
-      case ValueType::kNumbers:
-        return convert_numbers(row, node, path);
-      case ValueType::kSection:
-      case ValueType::kNotBuilt:
-        break;
-    }
-    return {};
-  }
-
-  static Value convert_number(const JsonNode& node) {
-    if (node.kind != JsonNode::Kind::kNumber || !is_json_number(node.text)) return {};
-    const auto number = parse_double(node.text);
-    return number.has_value() ? Value(*number) : Value();
-  }
-
-  Value convert_integer(const SchemaRow& row, const JsonNode& node, const std::string& path) {
-    const bool is_text = node.kind == JsonNode::Kind::kString;
-    if ((node.kind != JsonNode::Kind::kNumber && !is_text) || !is_json_number(node.text)) {
-      return refuse(row, node, path, "is not a whole number");
-    }
-    const WholeNumber whole = parse_whole(node.text);
-    if (whole.verdict == Whole::kFractional) return refuse(row, node, path, "is not whole");
-    if (whole.verdict == Whole::kTooLarge) {
-      return refuse(row, node, path, "is too large: beyond 9223372036854775807");
-    }
-    if (!row.range.contains(static_cast<double>(whole.value))) {
-      return refuse(row, node, path, "is out of range");
-    }
-    if (is_text) warn(path, concat("the text ", shown(node), " is read as ", whole.value));
-    return whole.value;
-  }
-
-  Value convert_word(const SchemaRow& row, const JsonNode& node, const std::string& path) {
-    if (node.kind != JsonNode::Kind::kString) return refuse(row, node, path, "is not a word");
-    const std::string wanted = lowercase(node.text);
-    for (const std::string& word : row.words) {
-      if (lowercase(word) == wanted) return word;
-    }
-    for (const std::string& word : row.not_built) {
-      if (lowercase(word) == wanted) return refuse(row, node, path, "is not built yet here");
-    }
-    return refuse(row, node, path, "is not known");
-  }
-
-  Value convert_numbers(const SchemaRow& row, const JsonNode& node, const std::string& path) {
-    const bool is_list = node.kind == JsonNode::Kind::kArray;
-    if (is_list && node.items.empty()) return refuse(row, node, path, "is empty");
-    const std::span<const JsonNode> items = is_list ? std::span(node.items) : std::span(&node, 1);
-    return convert_items(row, node, path, items, "is no number, and no list of numbers");
-  }
-
-  Value convert_pair(const SchemaRow& row, const JsonNode& node, const std::string& path) {
-    constexpr const char* kNoPair = "is not a list of two numbers";
-    if (node.kind != JsonNode::Kind::kArray || node.items.size() != 2) {
-      return refuse(row, node, path, kNoPair);
-    }
-    return convert_items(row, node, path, node.items, kNoPair);
-  }
-
-  Value convert_items(const SchemaRow& row, const JsonNode& node, const std::string& path,
-                      std::span<const JsonNode> items, const char* otherwise) {
-    std::vector<double> numbers;
-    for (const JsonNode& item : items) {
-      const Value value = convert_number(item);
-      const double* number = std::get_if<double>(&value);
-      if (number == nullptr) return refuse(row, node, path, otherwise);
-      if (!row.range.contains(*number)) return refuse(row, node, path, "is out of range");
-      numbers.push_back(*number);
-    }
-    return numbers;
   }
 
   // What to say about a key that is not in the table: where it is, or what is spelt most alike.
@@ -223,7 +202,6 @@ class Reader {
     std::string elsewhere;
     std::vector<std::string> here;
     for (const SchemaRow& row : config_schema()) {
-      if (row.type == ValueType::kNotBuilt) continue;
       if (row_section(row) == section) {
         here.emplace_back(row_name(row));
         here.insert(here.end(), row.aliases.begin(), row.aliases.end());
@@ -244,6 +222,8 @@ const Setting* Reading::find(std::string_view path) const {
   const std::optional<Setting>& setting = settings[row_index(path)];
   return setting.has_value() && setting->state == Setting::State::kGiven ? &*setting : nullptr;
 }
+
+bool Reading::has_section(std::string_view path) const { return find(path) != nullptr; }
 
 void read_settings(const JsonNode& root, Reading& reading) {
   reading.settings.assign(config_schema().size(), std::nullopt);

@@ -13,29 +13,46 @@ namespace zero::detail {
 
 // A key of the file.
 struct Setting {
-  enum class State : std::uint8_t { kGiven, kNull, kRefused };
+  enum class State : std::uint8_t {
+    kGiven,    // has a value, or is a section
+    kNull,     // null: as if it were not there
+    kAuto,     // the word "auto"
+    kRefused,  // a problem has been added
+  };
 
-  Value value;  // empty for a section, for a key that is null, and for one that was refused
+  Value value;  // empty for a section, and where the state is not kGiven
   Place place;
   std::string path;  // as the file writes it
   State state = State::kGiven;
+  std::string origin = {};  // where the value comes from, if not from its place
 };
 
 struct Reading {
   std::vector<std::optional<Setting>> settings;  // by row of config_schema(); empty: not given
   Problems problems;
-  std::vector<std::string> warnings;
+  std::vector<Remark> warnings;
+  std::vector<Remark> notes;
 
   // The setting of a row, by its path. Null if the file does not give it, gives null, or gives a
-  // value that was refused.
+  // value that was refused. Auto counts once it is settled.
   const Setting* find(std::string_view path) const;
+  bool has_section(std::string_view path) const;  // and it is an object
 };
 
 // Types, ranges, unknown keys and spellings of every key by itself.
 void read_settings(const JsonNode& root, Reading& reading);
 
+// The facts without those that nothing can be made of; each of those is a problem.
+Facts usable_facts(Facts facts, Problems& problems);
+// Settles a row that is "auto" (not the batch, see config_batch.cpp), and takes facts in the place
+// of a missing "optimizer". Called in the order of the table, before the row's value is set.
+void settle_auto(std::size_t row, const Facts& facts, const Config& config, Reading& reading);
+// Warns of facts that the file overrules. REQUIRES: all values are set.
+void warn_of_overruled(const Facts& facts, const Config& config, Reading& reading);
+
 // What keys mean together: precision, optimizer kinds, scale bounds, stages, missing sections.
-// Adds problems and warnings. `config` holds the values, and gets defaults that depend on others.
-void check_rules(Reading& reading, Config& config);
+// Adds problems, warnings and notes. `config` holds the values, and gets defaults that depend on
+// others.
+void check_rules(const Facts& facts, Reading& reading, Config& config);
 
 }  // namespace zero::detail

@@ -14,29 +14,50 @@ void check_precision(Reading& reading, const Config& config) {
                        "bf16 and fp16 are both enabled; parameters have one type: enable one");
 }
 
+// "optimizer.params" and "scheduler.params" hold what the type in their section takes.
+void check_params_of_type(Reading& reading, const Config& config, std::string_view section) {
+  const auto& rows = config_schema();
+  const Setting* type = reading.find(concat(section, ".type"));
+  if (type == nullptr) return;
+  std::string takes;
+  for (const SchemaRow& row : rows) {
+    if (row_section(row) != concat(section, ".params") || row.policy != Policy::kActs) continue;
+    if (is_of_type(row, config)) takes += concat(takes.empty() ? "" : ", ", row_name(row));
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::optional<Setting>& setting = reading.settings[i];
+    if (row_section(rows[i]) != concat(section, ".params") || is_of_type(rows[i], config)) continue;
+    if (!setting || setting->state != Setting::State::kGiven) continue;
+    reading.problems.add(
+        setting->place, setting->path,
+        concat(std::get<std::string>(type->value), " has no such parameter; it takes ", takes));
+  }
+}
+
 void check_optimizer(Reading& reading, Config& config) {
   const OptimizerSettings& optimizer = config.optimizer;
   if (!reading.settings[row_index("optimizer")].has_value()) {
+    const bool told = reading.find("optimizer.params.lr") != nullptr;  // by a fact
     reading.warnings.push_back(
-        concat("optimizer: no such section: AdamW with lr ", optimizer.lr, ", betas [",
-               optimizer.beta1, ", ", optimizer.beta2, "], eps ", optimizer.eps, ", weight_decay ",
-               optimizer.weight_decay, "; a learning rate of ", optimizer.lr, " is rarely meant"));
+        {"optimizer",
+         concat("no such section: AdamW with lr ", optimizer.lr, ", betas [", optimizer.beta1, ", ",
+                optimizer.beta2, "], eps ", optimizer.eps, ", weight_decay ",
+                optimizer.weight_decay,
+                told ? std::string()
+                     : concat("; a learning rate of ", optimizer.lr, " is rarely meant"))});
     return;
   }
   const Setting* type = reading.find("optimizer.type");
   if (type == nullptr) return;  // a problem already
+  check_params_of_type(reading, config, "optimizer");
   const std::string& name = std::get<std::string>(type->value);
-  if (optimizer.kind == OptimizerKind::kSgd) {
-    for (const char* path : {"optimizer.params.betas", "optimizer.params.eps",
-                             "optimizer.params.bias_correction", "optimizer.params.adam_w_mode"}) {
-      if (const Setting* setting = reading.find(path)) {
-        reading.problems.add(setting->place, setting->path,
-                             "SGD has no such parameter; it takes lr and weight_decay. Remove it, "
-                             "or choose optimizer.type Adam or AdamW");
-      }
-    }
-  } else if (const Setting* mode = reading.find("optimizer.params.adam_w_mode");
-             name == "AdamW" && mode != nullptr && !std::get<bool>(mode->value)) {
+  if (optimizer.kind == OptimizerKind::kAdam && optimizer.eps == 0) {
+    reading.warnings.push_back({"optimizer.params.eps",
+                                "0: an element whose gradients were all 0 becomes 0 / 0, not a "
+                                "number"});
+  }
+  if (const Setting* mode = reading.find("optimizer.params.adam_w_mode");
+      name == "AdamW" && mode != nullptr && !std::get<bool>(mode->value)) {
     reading.problems.add(mode->place, mode->path,
                          "false contradicts optimizer.type AdamW; write type Adam for decay that "
                          "is added to the gradient");
@@ -62,26 +83,14 @@ void check_scheduler(Reading& reading, Config& config) {
   if (!section.has_value() || section->state != Setting::State::kGiven) return;
   if (!config.scheduler) {
     if (!reading.settings[row_index("scheduler.type")].has_value()) {
-      reading.warnings.push_back("scheduler: has no type, so rates stay as they are set");
+      reading.warnings.push_back({"scheduler", "has no type, so rates stay as they are set"});
     }
     return;
   }
+  check_params_of_type(reading, config, "scheduler");
   const std::string& type = config.scheduler->type;
-  const auto is_of = [&](const SchemaRow& row) {
-    return std::find(row.of_types.begin(), row.of_types.end(), type) != row.of_types.end();
-  };
+  const auto is_of = [&](const SchemaRow& row) { return is_of_type(row, config); };
   const auto& rows = config_schema();
-  std::string takes;
-  for (const SchemaRow& row : rows) {
-    if (is_of(row)) takes += concat(takes.empty() ? "" : ", ", row_name(row));
-  }
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::optional<Setting>& setting = reading.settings[i];
-    if (rows[i].of_types.empty() || is_of(rows[i]) || !setting.has_value()) continue;
-    if (setting->state != Setting::State::kGiven) continue;
-    reading.problems.add(setting->place, setting->path,
-                         concat(type, " has no such parameter; it takes ", takes));
-  }
   for (const char* path : {"scheduler.params.total_num_steps", "scheduler.params.cycle_min_lr",
                            "scheduler.params.cycle_max_lr"}) {
     const std::size_t index = row_index(path);
@@ -95,41 +104,46 @@ void check_scheduler(Reading& reading, Config& config) {
   if (type == "OneCycle" && config.scheduler->cycle_momentum) {
     if (config.optimizer.kind == OptimizerKind::kSgd) {
       config.scheduler->cycle_momentum = false;
-      reading.warnings.push_back(
-          "scheduler.params.cycle_momentum: no effect: SGD has no momentum here");
+      reading.notes.push_back(
+          {"scheduler.params.cycle_momentum", "no effect: SGD has no momentum here"});
     } else {
       reading.warnings.push_back(
-          "scheduler.params.cycle_momentum: optimizer.params.betas are replaced: beta1 by the "
-          "cycle, beta2 by 0.99, as DeepSpeed does; write false to keep them");
+          {"scheduler.params.cycle_momentum",
+           "optimizer.params.betas are replaced: beta1 by the cycle, beta2 by 0.99, as DeepSpeed "
+           "does; write false to keep them"});
     }
   }
   const SchedulerSettings& s = *config.scheduler;
   if (is_of(rows[row_index("scheduler.params.total_num_steps")]) && s.total_num_steps &&
       *s.total_num_steps < std::max<std::int64_t>(2, s.warmup_num_steps)) {
-    reading.warnings.push_back(concat("scheduler.params.total_num_steps: ", *s.total_num_steps,
-                                      " is less than warmup_num_steps, ", s.warmup_num_steps,
-                                      ": the warm-up is longer than the training"));
-  }
-  if (s.decay_step_size == 0 && (s.decay_lr_rate != 0 || s.decay_mom_rate != 0)) {
     reading.warnings.push_back(
-        "scheduler.params.decay_lr_rate, decay_mom_rate: no effect: decay_step_size is 0");
+        {"scheduler.params.total_num_steps",
+         concat(*s.total_num_steps, " is less than warmup_num_steps, ", s.warmup_num_steps,
+                ": the warm-up is longer than the training")});
+  }
+  for (const char* rate : {"scheduler.params.decay_lr_rate", "scheduler.params.decay_mom_rate"}) {
+    const Setting* given = reading.find(rate);
+    if (s.decay_step_size == 0 && given != nullptr && given->value != Value(0.0)) {
+      reading.notes.push_back({given->path, "no effect: decay_step_size is 0"});
+    }
   }
 }
 
 // One line for all of them: they are one mistake.
 void note_unused_fp16(Reading& reading, const Config& config) {
-  if (config.fp16_enabled.value_or(false)) return;
+  if (config.fp16_enabled.value_or(true)) return;
   std::string keys;
   for (std::size_t i = 0; i < reading.settings.size(); ++i) {
     const std::optional<Setting>& setting = reading.settings[i];
     const SchemaRow& row = config_schema()[i];
-    if (row_section(row) != "fp16" || row_name(row) == "enabled") continue;
-    if (!setting.has_value() || setting->state != Setting::State::kGiven) continue;
-    keys += (keys.empty() ? "" : ", ") + setting->path;
+    if (row_section(row) != "fp16" || row.policy != Policy::kActs) continue;
+    if (row_name(row) == "enabled" || !setting || setting->state != Setting::State::kGiven) {
+      continue;
+    }
+    keys += concat(keys.empty() ? "" : ", ", row_name(row));
   }
   if (keys.empty()) return;
-  reading.warnings.push_back(keys + ": no effect: fp16.enabled is " +
-                             (config.fp16_enabled.has_value() ? "false" : "not given"));
+  reading.notes.push_back({"fp16", concat(keys, ": no effect: fp16 is not enabled")});
 }
 
 // Notes on keys that are given and do nothing.
@@ -140,13 +154,51 @@ void note_idle_keys(Reading& reading, const Config& config) {
     const std::optional<Setting>& setting = reading.settings[i];
     if (!setting.has_value() || setting->state != Setting::State::kGiven) continue;
     if (row.from_stage > config.zero.stage && !config.runtime.choose_stage) {
-      reading.warnings.push_back(concat(setting->path, ": no effect at stage ", config.zero.stage,
-                                        ": it belongs to stage ", row.from_stage));
+      reading.notes.push_back({setting->path, concat("no effect at stage ", config.zero.stage,
+                                                     ": it belongs to stage ", row.from_stage)});
     }
-    if (!row.note.empty() && setting->value != row.default_value) {
-      reading.warnings.push_back(
-          concat(setting->path, " ", value_text(setting->value), ": ", row.note));
+    const bool asks = row.policy == Policy::kNoEffect && setting->value != row.default_value;
+    if (asks && is_value(row)) {
+      reading.notes.push_back(
+          {setting->path, concat(value_text(row, setting->value), ": no effect: ", row.why)});
     }
+  }
+}
+
+// On the host device everything is in host memory anyway; elsewhere offloading is real work.
+void check_offload(const Facts& facts, Reading& reading) {
+  if (facts.device == DeviceKind::kHost) return;
+  for (const char* path :
+       {"zero_optimization.offload_optimizer.device", "zero_optimization.offload_param.device"}) {
+    const Setting* device = reading.find(path);
+    if (device == nullptr || device->value == Value(std::string("none"))) continue;
+    reading.problems.add(device->place, device->path,
+                         "offloading is not built here; valid on this device: \"none\"");
+  }
+}
+
+void check_accumulation(Reading& reading, const Config& config) {
+  if (config.managed_accumulation || !config.runtime.reproducible) return;
+  const Setting& managed = *reading.find("managed_gradient_accumulation");
+  reading.problems.add(managed.place, managed.path,
+                       "false contradicts runtime.reproducible, whose sum has a fixed number of "
+                       "micro-steps");
+}
+
+void check_communication_type(const Facts& facts, Reading& reading, const Config& config) {
+  const Setting* type = reading.find("communication_data_type");
+  if (type == nullptr) return;
+  const DType wire = *config.communication_data_type;
+  if (wire == DType::kFloat32) {
+    reading.notes.push_back({type->path, "sums are in fp32 whatever gradients travel in"});
+    return;
+  }
+  const std::optional<DType> gradients =
+      config.grad_accum_dtype ? config.grad_accum_dtype : facts.dtype;
+  if (gradients && *gradients != wire) {
+    reading.problems.add(type->place, type->path,
+                         concat(dtype_name(wire), " would round gradients, which are ",
+                                dtype_name(*gradients), "; valid: fp32, ", dtype_name(*gradients)));
   }
 }
 
@@ -154,7 +206,7 @@ void check_budget(Reading& reading, const Config& config) {
   const RuntimeSettings& runtime = config.runtime;
   if (const Setting* reserved = reading.find("runtime.reserved")) {
     if (!runtime.memory_budget) {
-      reading.warnings.push_back(reserved->path + ": no effect without runtime.memory_budget");
+      reading.notes.push_back({reserved->path, "no effect without runtime.memory_budget"});
     } else if (runtime.reserved >= *runtime.memory_budget) {
       reading.problems.add(reserved->place, reserved->path,
                            concat(runtime.reserved, " bytes leave nothing of the budget of ",
@@ -168,8 +220,7 @@ void check_budget(Reading& reading, const Config& config) {
                          "needs a budget to choose by: give runtime.memory_budget, e.g. \"24GiB\"");
   }
   if (const Setting* stage = reading.find("zero_optimization.stage")) {
-    reading.warnings.push_back(
-        concat(stage->path, ": no effect: runtime.choose_stage chooses the stage"));
+    reading.notes.push_back({stage->path, "no effect: runtime.choose_stage chooses the stage"});
   }
 }
 
@@ -188,11 +239,12 @@ void check_required(Reading& reading) {
 
 }  // namespace
 
-void check_rules(Reading& reading, Config& config) {
-  if (const Setting* clipping = reading.find("gradient_clipping"); clipping == nullptr) {
+void check_rules(const Facts& facts, Reading& reading, Config& config) {
+  // A value that was refused is no missing one.
+  if (const auto& clipping = reading.settings[row_index("gradient_clipping")]; !clipping) {
     reading.warnings.push_back(
-        concat("gradient_clipping: not given: gradients are clipped to a norm of ",
-               config.gradient_clipping, "; write 0 for none"));
+        {"gradient_clipping", concat("not given: gradients are clipped to a norm of ",
+                                     config.gradient_clipping, "; write 0 for none")});
   }
   check_required(reading);
   check_precision(reading, config);
@@ -200,6 +252,9 @@ void check_rules(Reading& reading, Config& config) {
   check_scheduler(reading, config);
   check_loss_scale(reading, config);
   check_budget(reading, config);
+  check_accumulation(reading, config);
+  check_communication_type(facts, reading, config);
+  check_offload(facts, reading);
   note_unused_fp16(reading, config);
   note_idle_keys(reading, config);
 }

@@ -12,12 +12,6 @@
 namespace zero::detail {
 namespace {
 
-std::string number_text(double x) {
-  std::array<char, 32> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), x).ptr;
-  return {buffer.data(), end};
-}
-
 // Bounds that are fp32 numbers are printed with the digits of one.
 std::string bound_text(double x) {
   const float as_float = static_cast<float>(x);
@@ -52,9 +46,13 @@ const std::vector<SchemaRow>& config_schema() {
   static const std::vector<SchemaRow> kRows = [] {
     std::vector<SchemaRow> rows;
     add_training_rows(rows);
+    add_optimizer_rows(rows);
     add_scheduler_rows(rows);
+    add_precision_rows(rows);
     add_sharding_rows(rows);
-    add_not_built_rows(rows);
+    add_offload_rows(rows);
+    add_runtime_rows(rows);
+    add_elsewhere_rows(rows);
     return rows;
   }();
   return kRows;
@@ -89,12 +87,32 @@ std::size_t row_index(std::string_view path) {
   throw std::logic_error("no such row in the configuration schema: " + std::string(path));
 }
 
+bool is_value(const SchemaRow& row) {
+  return row.type != ValueType::kSection && row.type != ValueType::kAny && row.stands_for.empty();
+}
+
+bool is_of_type(const SchemaRow& row, const Config& config) {
+  const bool schedule = row.path.starts_with("scheduler.params.");
+  if (schedule && !config.scheduler) return false;
+  if (row.of_types.empty()) return true;
+  static const SchemaRow& optimizer_type = config_schema()[row_index("optimizer.type")];
+  const std::string type =
+      schedule ? config.scheduler->type : std::get<std::string>(optimizer_type.field.get(config));
+  return std::find(row.of_types.begin(), row.of_types.end(), type) != row.of_types.end();
+}
+
 std::string valid_values(const SchemaRow& row) {
+  if (row.policy == Policy::kDefaultOnly) {
+    return is_empty(row.default_value) ? "null" : value_text(row, row.default_value);
+  }
   switch (row.type) {
     case ValueType::kSection:
-      return "an object";
+      return row.path == "zero_optimization" ? "an object, or the old true (stage 1) and false (0)"
+                                             : "an object";
     case ValueType::kBoolean:
       return "true or false";
+    case ValueType::kSwitch:
+      return "true, false or \"auto\"";
     case ValueType::kInteger:
       return "a whole number" + range_text(row.range);
     case ValueType::kNumber:
@@ -104,30 +122,40 @@ std::string valid_values(const SchemaRow& row) {
              "\"1.5 GB\"";
     case ValueType::kWord:
       return "one of " + joined(row.words);
+    case ValueType::kText:
+      return "a text";
     case ValueType::kPair:
       return "a list of two numbers, each" + range_text(row.range).substr(1);
     case ValueType::kNumbers:
       return "a number" + range_text(row.range) + ", or a list with one for each param group";
-    case ValueType::kNotBuilt:
+    case ValueType::kAny:
       break;
   }
-  return "nothing";
+  return row.policy == Policy::kOffOnly ? "nothing that is enabled" : "anything";
 }
 
-std::string value_text(const Value& value) {
+std::string number_text(double x) {
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), x).ptr;
+  return {buffer.data(), end};
+}
+
+std::string value_text(const SchemaRow& row, const Value& value) {
   struct Printer {
-    std::string operator()(std::monostate) const { return ""; }
+    bool list_of_one;
+    std::string operator()(std::monostate) const { return "null"; }
     std::string operator()(bool x) const { return x ? "true" : "false"; }
     std::string operator()(std::int64_t x) const { return std::to_string(x); }
     std::string operator()(double x) const { return number_text(x); }
     std::string operator()(const std::string& x) const { return quoted(x); }
     std::string operator()(const std::vector<double>& x) const {
+      if (x.size() == 1 && !list_of_one) return number_text(x[0]);
       std::string text;
       for (const double element : x) text += (text.empty() ? "" : ", ") + number_text(element);
       return "[" + text + "]";
     }
   };
-  return std::visit(Printer{}, value);
+  return std::visit(Printer{row.type != ValueType::kNumbers}, value);
 }
 
 }  // namespace zero::detail

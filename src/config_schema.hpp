@@ -1,7 +1,7 @@
 // The one table of the configuration: every key with its type, default, range and effect.
 //
-// The parser, the validator and everything that prints a configuration work from it. A key is added
-// by adding a row. Thread-safety: immutable data and pure functions.
+// The parser, the validator, the effective configuration and the reference page work from it. A key
+// is added by adding a row. Thread-safety: immutable data and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,17 @@
 namespace zero::detail {
 
 enum class ValueType : std::uint8_t {
-  kSection,   // an object with keys of its own, each with a row
-  kBoolean,   // bool
-  kInteger,   // std::int64_t; may be spelt 5e8, 5e8 as a string, or 5.0
-  kNumber,    // double
-  kBytes,     // std::int64_t; a whole number of bytes, or a text with a unit
-  kWord,      // std::string, one of `words` whatever the case; the value has the case of the table
-  kPair,      // std::vector<double> of two numbers
-  kNumbers,   // std::vector<double>, at least one; a number is a list of one
-  kNotBuilt,  // DeepSpeed knows the key, this version does not: refused
+  kSection,  // an object with keys of its own, each with a row
+  kBoolean,  // bool
+  kSwitch,   // bool, or the word "auto" where nothing settles it before the model is registered
+  kInteger,  // std::int64_t; may be spelt 5e8, 5e8 as a string, or 5.0
+  kNumber,   // double
+  kBytes,    // std::int64_t; a whole number of bytes, or a text with a unit
+  kWord,     // std::string, one of `words` whatever the case; the value has the case of the table
+  kText,     // std::string, any
+  kPair,     // std::vector<double> of two numbers
+  kNumbers,  // std::vector<double>, at least one; a number is a list of one
+  kAny,      // anything, and nothing of it is read
 };
 
 // What depends on the key.
@@ -35,9 +37,19 @@ enum class Effect : std::uint8_t {
   kReport,         // what is printed, or nothing at all
 };
 
+// What is done with the key.
+enum class Policy : std::uint8_t {
+  kActs,         // it is read into Config
+  kNoEffect,     // taken, with a note where it asks for something
+  kDefaultOnly,  // taken at its default, refused otherwise
+  kOffOnly,      // a kAny: taken while nothing in it is enabled, refused otherwise
+};
+
 // Empty: the key was not given, or has no default of its own.
 using Value =
     std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<double>>;
+
+inline bool is_empty(const Value& value) { return value.index() == 0; }
 
 // Bounds of numbers. They are exact in double for all integers used here.
 struct Range {
@@ -52,24 +64,45 @@ struct Range {
   }
 };
 
+// The field of Config behind a key; null for keys that do not act. `get` gives an empty value where
+// the field has none.
+struct Access {
+  void (*set)(Config&, const Value&) = nullptr;
+  Value (*get)(const Config&) = nullptr;
+};
+
+// How "auto" is settled.
+struct Auto {
+  std::string_view fact = {};                        // its name in Facts
+  Value (*from_facts)(const Facts&) = nullptr;  // empty: not known
+  Value (*otherwise)(const Config&) = nullptr;  // without the fact, with a note
+  bool only_auto = false;                       // the fact plays no part where a value stands
+};
+
 struct SchemaRow {
   std::string path;  // "zero_optimization.stage", as written today
   ValueType type = ValueType::kSection;
+  Policy policy = Policy::kActs;
   Value default_value = {};
   Range range = {};
-  std::vector<std::string> words = {};      // kWord: accepted
-  std::vector<std::string> not_built = {};  // kWord: known to DeepSpeed, refused here
-  std::vector<std::string> aliases = {};    // other names of the last part of the path
-  std::string old_name = {};                // an alias that is accepted with a warning
-  bool nullable = false;                    // null means absent, as DeepSpeed's default is null
-  bool required = false;                    // must be in its section if the section is there
-  std::vector<std::string> of_types = {};   // belongs to these values of its section's "type" only
-  int from_stage = 0;                       // has no effect at lower stages of zero_optimization
+  std::vector<std::string> words = {};         // kWord: accepted
+  std::vector<std::string> not_built = {};     // kWord: known to DeepSpeed, refused here
+  std::vector<std::string> aliases = {};       // other names of the last part of the path
+  std::string old_name = {};                   // an alias that is accepted with a warning
+  std::string stands_for = {};                 // an old form of the row with this path, ...
+  Value (*stands_as)(const Value&) = nullptr;  // ... whose value this gives
+  bool nullable = false;                       // null means absent, as DeepSpeed's default is null
+  bool required = false;                       // must be in its section if the section is there
+  std::vector<std::string> of_types = {};  // belongs to these values of its section's "type" only
+  int from_stage = 0;                      // has no effect at lower stages of zero_optimization
   Effect effect = Effect::kResult;
-  std::string about = {};         // one sentence
-  std::string default_text = {};  // where default_value is empty: what happens then
-  std::string note = {};          // warning text when a value other than the default is given
-  void (*set)(Config&, const Value&) = nullptr;
+  Auto automatic = {};
+  std::string about = {};               // one sentence
+  std::string default_text = {};        // where default_value is empty: what happens then
+  std::string why = {};                 // what a user is told where the key does not act
+  std::vector<std::string> sizes = {};  // kAny: members that mean ranks, if they are above 1
+  bool by_presence = false;             // kOffOnly: enabled by being there
+  Access field = {};
 };
 
 // In the order of the documentation; a section stands before its keys.
@@ -85,9 +118,16 @@ std::size_t row_index(std::string_view path);
 std::string_view row_name(const SchemaRow& row);
 std::string_view row_section(const SchemaRow& row);
 
-// "an integer, 1 or more", "one of AdamW, Adam, SGD", ...
+// Whether the key is one value that the effective configuration shows.
+bool is_value(const SchemaRow& row);
+// Whether the row belongs to the type that is chosen in its section ("optimizer", "scheduler").
+bool is_of_type(const SchemaRow& row, const Config& config);
+
+// "a whole number, at least 1", "one of AdamW, Adam, SGD", ...
 std::string valid_values(const SchemaRow& row);
-// As JSON: 5e8 comes out as 500000000. Empty value: "".
-std::string value_text(const Value& value);
+// As JSON: 5e8 comes out as 500000000, a list of one as a number where that means the same. Empty
+// value: "null".
+std::string value_text(const SchemaRow& row, const Value& value);
+std::string number_text(double x);
 
 }  // namespace zero::detail

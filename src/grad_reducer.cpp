@@ -114,6 +114,9 @@ void GradReducer::send_complete() {
   for (; next_ >= 0; --next_) {
     const Bucket& bucket = rt_.layout.bucket(next_);
     if (!bucket.trainable) continue;
+    // Nobody knows yet whether the micro-step is the last, which sends what adds up locally.
+    const bool local = policy_.grad_home(bucket) != GradHome::kSharded;
+    if (local && !rt_.config.managed_accumulation) return;
     if (!is_complete(bucket)) return;
     send(bucket);
   }

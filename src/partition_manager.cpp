@@ -82,7 +82,11 @@ Plan PartitionManager::plan(const ModelShape& model, const Config& config, int w
     for (int micro = 0; micro < optimizer.accumulation_steps(); ++micro) {
       dry.pass_forward();
       dry.pass_backward();
-      optimizer.step();
+      if (config.managed_accumulation || micro + 1 == optimizer.accumulation_steps()) {
+        optimizer.step();
+      } else {
+        optimizer.end_micro_step();
+      }
     }
     plan.traffic_per_step = optimizer.traffic();
   }

@@ -107,6 +107,23 @@ void Registration::check_precision(const ParamState& param) const {
                              param.spec.name, " is ", dtype_name(param.dtype),
                              "; fp32 or the parameter's own dtype are valid"));
   }
+  const std::optional<DType>& wire = rt_.config.communication_data_type;
+  const DType gradients = rt_.config.grad_accum_dtype.value_or(param.dtype);
+  if (wire && *wire != DType::kFloat32 && *wire != gradients && param.has_state) {
+    throw ConfigError(concat("communication_data_type is ", dtype_name(*wire),
+                             ", which would round the gradient of parameter ", param.spec.name,
+                             ", of type ", dtype_name(gradients), "; fp32 or ",
+                             dtype_name(gradients), " are valid"));
+  }
+}
+
+void Registration::settle_precision() {
+  const auto has = [&](DType dtype) {
+    return std::any_of(rt_.params.begin(), rt_.params.end(),
+                       [&](const ParamState& param) { return param.dtype == dtype; });
+  };
+  if (!rt_.config.fp16_enabled) rt_.config.fp16_enabled = has(DType::kFloat16);
+  if (!rt_.config.bf16_enabled) rt_.config.bf16_enabled = has(DType::kBFloat16);
 }
 
 void Registration::check_group(int index, const ParamGroup& group) {
@@ -206,9 +223,10 @@ ModelShape Registration::shape() const {
 std::string Registration::summary() const {
   const Config& config = rt_.config;
   const auto exact = [](double value) { return std::bit_cast<std::uint64_t>(value); };
-  std::string all = concat(config.zero.stage, ' ', config.zero.overlaps(), ' ',
-                           config.zero.prefetch_bucket_size, ' ', exact(config.gradient_clipping),
-                           ' ', rt_.accumulation_steps(), ' ', config.runtime.reproducible, '\n');
+  std::string all =
+      concat(config.zero.stage, ' ', config.zero.overlaps(), ' ', config.zero.prefetch_bucket_size,
+             ' ', exact(config.gradient_clipping), ' ', rt_.accumulation_steps(), ' ',
+             config.runtime.reproducible, ' ', config.managed_accumulation, '\n');
   // What would let the ranks drift apart without a word: nothing else compares it.
   const OptimizerSettings& o = config.optimizer;
   const LossScaleSettings& l = config.loss_scale;

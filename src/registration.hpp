@@ -23,6 +23,8 @@ class Registration {
   static void check_group(int index, const ParamGroup& group);
   // What can be said only when everything is there: groups, precision, stage, mode.
   void check_all() const;
+  // Precision that is "auto" follows what was registered. After check_all().
+  void settle_precision();
   // Cuts buckets. After check_all().
   void make_layout();
 

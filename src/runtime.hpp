@@ -70,8 +70,12 @@ struct Runtime {
   Layout layout;
   std::vector<BucketMemory> memory;  // per bucket
   int micro_step = 0;                // of the current step
+  bool stepping = false;             // inside step()
 
-  bool is_boundary() const { return micro_step + 1 == accumulation_steps(); }
+  // Whether this micro-step is the last of its step. Unmanaged, only step() knows.
+  bool is_boundary() const {
+    return config.managed_accumulation ? micro_step + 1 == accumulation_steps() : stepping;
+  }
 
   int rank() const { return comm.rank(); }
   int world_size() const { return comm.world_size(); }

@@ -113,6 +113,7 @@ void Use::close() {
 
 double ZeroOptimizer::loss_scale() const { return impl_->scaler.scale(); }
 StepResult ZeroOptimizer::step() { return impl_->step(); }
+void ZeroOptimizer::end_micro_step() { impl_->end_micro_step(); }
 
 void ZeroOptimizer::set_log(std::function<void(std::string_view)> log) {
   impl_->log = std::move(log);

@@ -45,6 +45,8 @@ class ZeroOptimizer::Impl {
   void load_start_values(const Bucket& bucket);
   void begin(Unit unit, Pass pass);
   void end(Unit unit, Pass pass);
+  void close_micro_step();
+  void end_micro_step();
   StepResult step();
   StepResult apply(const Verdict& verdict);
   void skip(const Verdict& verdict, StepResult& result);

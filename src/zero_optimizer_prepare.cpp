@@ -24,6 +24,7 @@ std::string list(const std::vector<std::string>& reasons) {
 void ZeroOptimizer::Impl::prepare() {
   require(false, "prepare()");
   registry.check_all();
+  registry.settle_precision();
   if (const auto& settings = rt.config.scheduler) {
     schedule = make_lr_schedule(*settings, rt.groups);
   }

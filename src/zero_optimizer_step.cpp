@@ -41,14 +41,34 @@ void ZeroOptimizer::Impl::end(Unit unit, Pass pass) {
   stage->after_use(unit.index, pass);
 }
 
+void ZeroOptimizer::Impl::close_micro_step() {
+  backward_begun = false;
+  reducer->end_micro_step();
+  stage->end_micro_step();
+}
+
+void ZeroOptimizer::Impl::end_micro_step() {
+  require(true, "end_micro_step()");
+  require_whole("end_micro_step()");
+  require_no_use("end_micro_step()");
+  if (rt.config.managed_accumulation) {
+    throw UsageError(
+        "end_micro_step() is for managed_gradient_accumulation false; otherwise step() ends every "
+        "micro-step");
+  }
+  close_micro_step();
+  ++rt.micro_step;
+}
+
 StepResult ZeroOptimizer::Impl::step() {
   require(true, "step()");
   require_whole("step()");
   require_no_use("step()");
-  backward_begun = false;
-  reducer->end_micro_step();
-  stage->end_micro_step();
-  if (!rt.is_boundary()) {
+  rt.stepping = true;
+  close_micro_step();
+  const bool boundary = rt.is_boundary();
+  rt.stepping = false;
+  if (!boundary) {
     ++rt.micro_step;
     return {};
   }

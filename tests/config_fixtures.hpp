@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "zero/config.hpp"
 #include "zero/error.hpp"
@@ -29,10 +30,18 @@ inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != text.npos;
 }
 
-// Whether one of the warnings has this part.
+// All that the configuration has to say, one line each.
+inline std::vector<std::string> remarks(const Config& config) {
+  std::vector<std::string> lines;
+  for (const auto* list : {&config.warnings(), &config.notes()}) {
+    for (const Remark& remark : *list) lines.push_back(to_string(remark));
+  }
+  return lines;
+}
+// Whether one of the warnings or notes has this part.
 inline bool warns(const Config& config, std::string_view part) {
-  for (const std::string& warning : config.warnings()) {
-    if (contains(warning, part)) return true;
+  for (const std::string& line : remarks(config)) {
+    if (contains(line, part)) return true;
   }
   return false;
 }
@@ -44,16 +53,16 @@ inline std::string nested(std::string_view path, std::string_view json_value) {
   if (dot == path.npos) return key + std::string(json_value) + "}";
   const std::string inner = nested(path.substr(dot + 1), json_value);
   // A section "optimizer" needs its type; Adam takes every parameter.
-  const bool typed = path.starts_with("optimizer.params");
+  const bool typed = path.starts_with("optimizer.") && path != "optimizer.type";
   return key + (typed ? "{\"type\": \"Adam\", " + inner.substr(1) : inner) + "}";
 }
 
 #define EXPECT_CONTAINS(text, part) EXPECT_PRED2(::zero::config_test::contains, text, part)
 #define EXPECT_WARNS(config, part)                      \
   EXPECT_TRUE(::zero::config_test::warns(config, part)) \
-      << ::testing::PrintToString(config.warnings())
+      << ::testing::PrintToString(::zero::config_test::remarks(config))
 #define EXPECT_NO_WARNING(config, part)                  \
   EXPECT_FALSE(::zero::config_test::warns(config, part)) \
-      << ::testing::PrintToString(config.warnings())
+      << ::testing::PrintToString(::zero::config_test::remarks(config))
 
 }  // namespace zero::config_test

@@ -157,12 +157,13 @@ TEST(ConfigJson, AllProblemsInOneMessage) {
   const std::string message = refusal(
       "{\"train_batch_size\": 0, \"gradient_cliping\": 1,\n \"zero_optimization\": {\"stage\": 9, "
       "\"reduce_bucket_size\": 1.5}, \"fp16\": {\"hysteresis\": true},\n\"fp16\": {}, "
-      "\"amp\": {}}");
-  // Duplicates are found while reading, before the keys are looked at.
+      "\"zenflow\": {}}");
+  // Duplicates are told along with the keys.
   EXPECT_CONTAINS(message, "duplicate");
+  EXPECT_CONTAINS(message, "zero_optimization.stage: 9");
   const std::string keys = refusal(
       "{\"train_batch_size\": 0, \"gradient_cliping\": 1,\n \"zero_optimization\": {\"stage\": 9, "
-      "\"reduce_bucket_size\": 1.5}, \"fp16\": {\"hysteresis\": true}, \"amp\": {}, "
+      "\"reduce_bucket_size\": 1.5}, \"fp16\": {\"hysteresis\": true}, \"amp\": true, "
       "\"optimizer\": {}}");
   for (const char* part : {"7 problems", "train_batch_size: 0", "gradient_clipping",
                            "zero_optimization.stage: 9", "file.json:2:", "reduce_bucket_size: 1.5",

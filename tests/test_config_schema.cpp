@@ -1,4 +1,5 @@
 // Walks the schema: every row is probed by hand-written values, and a row without a probe fails.
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <set>
@@ -16,12 +17,12 @@ using config_test::Probe;
 using config_test::probes;
 using config_test::refusal;
 using detail::config_schema;
+using detail::Effect;
 using detail::SchemaRow;
 using detail::ValueType;
 
-bool is_value(const SchemaRow& row) {
-  return row.type != ValueType::kSection && row.type != ValueType::kNotBuilt;
-}
+using detail::Policy;
+using detail::Value;
 
 const SchemaRow& row_of(const Probe& probe) {
   return config_schema()[detail::row_index(probe.path)];
@@ -30,6 +31,7 @@ const SchemaRow& row_of(const Probe& probe) {
 std::vector<std::string> wrong_types(ValueType type) {
   switch (type) {
     case ValueType::kBoolean:
+    case ValueType::kSwitch:
       return {"1", "0", "\"true\"", "[true]", "{}"};
     case ValueType::kInteger:
       return {"true", "1.5", "1e30", "9223372036854775808", "\"x\"", "\"\"", "\" 3\"", "[3]", "{}"};
@@ -44,18 +46,21 @@ std::vector<std::string> wrong_types(ValueType type) {
       return {"0.9", "[]", "[0.9]", "[0.9, 0.9, 0.9]", "[0.9, true]", "[0.9, \"0.9\"]", "{}"};
     case ValueType::kNumbers:
       return {"true", "\"1\"", "[true]", "[[1]]", "{}"};
+    case ValueType::kText:
+      return {"1", "true", "[]", "{}"};
     case ValueType::kSection:
-    case ValueType::kNotBuilt:
+    case ValueType::kAny:
       break;
   }
   return {};
 }
 
-TEST(ConfigSchema, EveryRowHasOneProbe) {
+TEST(ConfigSchema, EveryRowThatActsHasOneProbe) {
   std::multiset<std::string> probed;
   for (const Probe& probe : probes()) probed.insert(probe.path);
   for (const SchemaRow& row : config_schema()) {
-    EXPECT_EQ(probed.count(row.path), is_value(row) ? 1u : 0u) << row.path;
+    const bool acts = is_value(row) && row.policy == Policy::kActs;
+    EXPECT_EQ(probed.count(row.path), acts ? 1u : 0u) << row.path;
   }
 }
 
@@ -75,9 +80,17 @@ TEST(ConfigSchema, RowsAreWhole) {
       EXPECT_EQ(config_schema()[detail::row_index(section)].type, ValueType::kSection) << row.path;
     }
     if (!is_value(row)) continue;
-    // A key that does something has a setter; one that does nothing says so when it is given.
-    EXPECT_TRUE((row.set != nullptr) != !row.note.empty()) << row.path;
-    EXPECT_TRUE(row.default_value.index() != 0 || !row.default_text.empty()) << row.path;
+    // A key that does something has a field; one that does nothing says so when it is given.
+    EXPECT_EQ(row.field.set != nullptr, row.policy == Policy::kActs) << row.path;
+    EXPECT_EQ(row.field.get != nullptr, row.policy == Policy::kActs) << row.path;
+    EXPECT_EQ(!row.why.empty(), row.policy == Policy::kNoEffect) << row.path;
+    EXPECT_TRUE(!detail::is_empty(row.default_value) || !row.default_text.empty()) << row.path;
+    // Written out as null, an empty value can be read again.
+    if (detail::is_empty(row.default_value) && !row.required && row.of_types.empty()) {
+      EXPECT_TRUE(row.nullable) << row.path;
+    }
+    const bool idle = row.policy == Policy::kNoEffect;
+    EXPECT_FALSE(idle && row.effect == Effect::kResult) << row.path;
   }
 }
 
@@ -152,9 +165,8 @@ TEST(ConfigSchema, GoodValues) {
     config.merge(nested(probe.path, probe.good));
     if (probe.get) {
       EXPECT_EQ(probe.get(config), probe.with_good) << probe.path;
-    }
-    if (!row_of(probe).note.empty()) {
-      EXPECT_WARNS(config, probe.path);
+      // The effective configuration has it as well.
+      EXPECT_EQ(probe.get(parse(config.explained())), probe.with_good) << config.explained();
     }
   }
 }
@@ -188,22 +200,141 @@ TEST(ConfigSchema, MisspeltKeysAreRefusedWithTheNearest) {
   }
 }
 
-TEST(ConfigSchema, KeysThatAreNotBuiltAreRefusedByName) {
-  std::size_t rows = 0;
-  for (const SchemaRow& row : config_schema()) {
-    if (row.type != ValueType::kNotBuilt) continue;
-    ++rows;
-    const std::string message = refusal(nested(row.path, "{}"));
-    EXPECT_CONTAINS(message, row.path + ": ");
-    EXPECT_CONTAINS(message, "not built yet");
+// A value of the row's type, in range, other than its default.
+std::string other_value(const SchemaRow& row) {
+  switch (row.type) {
+    case ValueType::kBoolean:
+      return row.default_value == Value(true) ? "false" : "true";
+    case ValueType::kInteger:
+      return row.default_value == Value(std::int64_t{7}) ? "8" : "7";
+    case ValueType::kNumber:
+      return row.default_value == Value(0.5) ? "0.25" : "0.5";
+    case ValueType::kWord:
+      for (const std::string& word : row.words) {
+        if (row.default_value != Value(word)) return "\"" + word + "\"";
+      }
+      break;
+    case ValueType::kText:
+      return "\"some text\"";
+    default:
+      break;
   }
-  EXPECT_GT(rows, 50u);
+  ADD_FAILURE() << "no other value of " << row.path;
+  return "";
+}
+
+// What "a.b" needs beside it: Adam takes other parameters than SGD.
+std::string file_with(const SchemaRow& row, const std::string& value) {
+  std::string text = nested(row.path, value);
+  if (row.of_types == std::vector<std::string>{"SGD"}) {
+    text.replace(text.find("\"Adam\""), 6, "\"SGD\"");
+  }
+  if (row.path.starts_with("scheduler.params")) {
+    text.insert(text.find("\"params\""), "\"type\": \"WarmupLR\", ");
+  }
+  return text;
+}
+
+std::string effective_value(const Config& config, const std::string& path) {
+  for (const EffectiveValue& value : config.effective()) {
+    if (value.path == path) return value.value;
+  }
+  return "(not there)";
+}
+
+std::vector<std::string> wrong_values(const SchemaRow& row) {
+  std::vector<std::string> wrong = wrong_types(row.type);
+  if (!row.nullable) wrong.emplace_back("null");
+  for (const double bound : {row.range.low, row.range.high}) {
+    if (!std::isfinite(bound)) continue;
+    const double beyond = bound == row.range.low ? bound - 1 : bound * 2;
+    wrong.push_back(detail::number_text(beyond));
+  }
+  if (row.type == ValueType::kWord) wrong.emplace_back("\"nonsense\"");
+  return wrong;
+}
+
+TEST(ConfigSchema, KeysWithoutEffectAreTakenWithANoteWhereTheyAskForSomething) {
+  int rows = 0;
+  for (const SchemaRow& row : config_schema()) {
+    if (row.policy != Policy::kNoEffect || !is_value(row)) continue;
+    ++rows;
+    SCOPED_TRACE(row.path);
+    const std::string by_default = value_text(row, row.default_value);
+    const std::string other = other_value(row);
+    const Config asks = parse(file_with(row, other));
+    EXPECT_WARNS(asks, row.path + ": " + other);
+    EXPECT_WARNS(asks, row.why);
+    EXPECT_EQ(effective_value(asks, row.path), other);
+    const Config silent = parse(file_with(row, by_default));
+    EXPECT_NO_WARNING(silent, row.why);
+    EXPECT_EQ(effective_value(silent, row.path), by_default);
+    EXPECT_EQ(effective_value(parse("{}"), row.path), by_default);
+    for (const std::string& wrong : wrong_values(row)) {
+      EXPECT_CONTAINS(refusal(file_with(row, wrong)), ": " + row.path + ": ") << wrong;
+    }
+  }
+  EXPECT_GT(rows, 50);
+}
+
+TEST(ConfigSchema, KeysThatAreNotBuiltAreTakenAtTheirDefaultAndRefusedOtherwise) {
+  int rows = 0;
+  for (const SchemaRow& row : config_schema()) {
+    if (row.policy != Policy::kDefaultOnly) continue;
+    ++rows;
+    SCOPED_TRACE(row.path);
+    EXPECT_NO_WARNING(parse(file_with(row, value_text(row, row.default_value))), row.path);
+    const std::string message = refusal(file_with(row, other_value(row)));
+    EXPECT_CONTAINS(message, ": " + row.path + ": " + other_value(row) + " is not built here");
+    EXPECT_CONTAINS(message, "Valid: " + value_text(row, row.default_value));
+    for (const std::string& wrong : wrong_values(row)) {
+      EXPECT_CONTAINS(refusal(file_with(row, wrong)), ": " + row.path + ": ") << wrong;
+    }
+  }
+  EXPECT_GT(rows, 15);
+}
+
+TEST(ConfigSchema, SectionsOfOthersAreTakenAsAWholeUnlessTheyAreEnabled) {
+  int off_only = 0;
+  int unread = 0;
+  for (const SchemaRow& row : config_schema()) {
+    if (row.type != ValueType::kAny) continue;
+    SCOPED_TRACE(row.path);
+    if (row.policy == Policy::kNoEffect) {
+      ++unread;
+      for (const char* value : {"{}", "{\"enabled\": true, \"x\": [{\"y \": 1}]}", "true", "[1]"}) {
+        const Config config = parse(nested(row.path, value));
+        EXPECT_EQ(config.notes().size(), 1u) << value;
+        EXPECT_WARNS(config, row.path + ": " + row.why);
+      }
+      continue;
+    }
+    ++off_only;
+    const std::string inside = "{\"enabled\": true}";
+    if (row.by_presence) {
+      EXPECT_NO_THROW(parse(nested(row.path, "null")));
+      EXPECT_CONTAINS(refusal(nested(row.path, "{}")), ": " + row.path + ": is enabled by being");
+      EXPECT_CONTAINS(refusal(nested(row.path, inside)), ": " + row.path + ": ");
+      continue;
+    }
+    for (const char* value :
+         {"{}", "{\"enabled\": false}", "{\"a\": {\"enabled\": false, \"b\": 1}}",
+          "{\"_enabled\": true}", "false"}) {
+      EXPECT_WARNS(parse(nested(row.path, value)), row.path + ": nothing in it is enabled");
+    }
+    EXPECT_CONTAINS(refusal(nested(row.path, inside)), ": " + row.path + ".enabled: is enabled");
+    EXPECT_CONTAINS(refusal(nested(row.path, "{\"a\": [{\"enabled\": \"auto\"}]}")),
+                    ": " + row.path + ".a.enabled: is enabled");
+    EXPECT_CONTAINS(refusal(nested(row.path, "true")), ": " + row.path + ": is enabled");
+  }
+  EXPECT_GT(off_only, 10);
+  EXPECT_GT(unread, 15);
 }
 
 TEST(ConfigSchema, SectionsMustBeObjects) {
   for (const SchemaRow& row : config_schema()) {
     if (row.type != ValueType::kSection) continue;
-    for (const char* value : {"true", "1", "\"x\"", "[]"}) {
+    for (const char* value : {"1", "\"x\"", "[]"}) {
       EXPECT_CONTAINS(refusal(nested(row.path, value)), row.path + ": ") << value;
     }
     if (row.path == "optimizer") continue;  // needs its type

@@ -35,6 +35,15 @@ std::int64_t count_expectations(const CasePhase& phase) {
 }
 
 // One rank through one phase.
+// What a run has to say about its configuration.
+std::vector<std::string> remarks(const Config& config) {
+  std::vector<std::string> lines;
+  for (const auto* list : {&config.warnings(), &config.notes()}) {
+    for (const Remark& remark : *list) lines.push_back(to_string(remark));
+  }
+  return lines;
+}
+
 class PhaseRun {
  public:
   PhaseRun(const CaseFile& file, std::size_t index, const Config& config, World& world,
@@ -51,7 +60,7 @@ class PhaseRun {
   void run() {
     enter(" prepare");
     optimizer_.prepare();
-    report_.warnings = optimizer_.config().warnings();
+    report_.warnings = remarks(optimizer_.config());
     checker_.check_bytes(report_.place);
     note();
     for (std::size_t i = 0; i < phase_.steps.size(); ++i) {
@@ -124,7 +133,7 @@ PhaseOutcome run_phase(const CaseFile& file, std::size_t index, int stage) {
     Config config = Config::parse(file.config, "config");
     if (!phase.config_patch.empty()) config.merge(phase.config_patch);
     config.set("zero_optimization.stage", std::to_string(stage));
-    warnings = config.warnings();
+    warnings = remarks(config);
     RunOptions options;
     options.timeout = std::chrono::duration<double>(
         std::min(config.runtime.timeout_s.value_or(kDeadlineSeconds), kDeadlineSeconds));

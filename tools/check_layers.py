@@ -11,7 +11,8 @@ import sys
 
 # First match wins. A trailing * also takes the parts of one thing, e.g. src/config_schema.cpp.
 LAYERS = [
-    (0, ["include/zero/error.hpp", "include/zero/dtype.hpp", "include/zero/config.hpp"]),
+    (0, ["include/zero/error.hpp", "include/zero/dtype.hpp", "include/zero/config*.hpp",
+         "include/zero/device_kind.hpp"]),
     (0, ["include/zero/scheduler_settings.hpp"]),
     (0, ["src/error*", "src/dtype*", "src/config*"]),
     (1, ["include/zero/device.hpp", "include/zero/ledger.hpp", "include/zero/buffer.hpp"]),

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tools/facts.hpp"
 #include "tools/mem_format.hpp"
 #include "tools/mem_presets.hpp"
 #include "tools/precision.hpp"
@@ -97,7 +98,10 @@ ModelShape plain_stack(std::int64_t elems, DType dtype) {
 Subject resolve(const ModelOptions& o) {
   check_one_model(o);
   Subject subject;
-  subject.config = o.config_path ? zero::Config::load(*o.config_path)
+  zero::Facts facts = facts::parse(o.facts);
+  facts.defaults_for_auto = true;
+  if (o.dtype && !facts.dtype) facts.dtype = zero::dtype_from_name(*o.dtype);
+  subject.config = o.config_path ? zero::Config::load(*o.config_path, facts)
                                  : zero::Config::parse(kDefaultConfig, "built-in config");
   DType dtype = precision::dtype_of(subject.config);
   if (o.dtype) {

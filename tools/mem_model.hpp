@@ -17,6 +17,7 @@ struct ModelOptions {
   std::optional<std::string> preset;
   std::optional<std::string> dtype;  // of params and preset; empty: the configuration's, else fp32
   std::optional<std::string> config_path;  // empty: AdamW and defaults
+  std::vector<std::string> facts;          // key=value
   std::optional<std::string> activations;  // empty: runtime.reserved of the configuration
 };
 

@@ -34,6 +34,11 @@ void add_model(CLI::App& app, ModelOptions& o) {
       "--config", o.config_path,
       "DeepSpeed-style JSON file, whose stage and memory_budget play no part here; without it: "
       "AdamW and defaults");
+  app.add_option(
+         "--fact", o.facts,
+         "key=value: what settles \"auto\" in the configuration, e.g. hidden_size=4096; what "
+         "stays open takes its default")
+      ->allow_extra_args(false);
   app.add_option("--activations", o.activations,
                  "bytes of each rank that the library does not own, e.g. 6GiB; default: "
                  "runtime.reserved of the configuration");

@@ -1,9 +1,11 @@
 #include "tools/train_options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
+#include "tools/facts.hpp"
 #include "tools/precision.hpp"
 #include "zero/error.hpp"
 
@@ -51,6 +53,14 @@ void apply_dtype(zero::Config& config, zero::DType dtype) {
   precision::apply_dtype(config, dtype, precision::Keys::kBoth);
 }
 
+// Whether the configuration has this value, and not by default.
+bool is_said(const zero::Config& config, const std::string& path, const std::string& value) {
+  const auto values = config.effective();
+  return std::any_of(values.begin(), values.end(), [&](const zero::EffectiveValue& each) {
+    return each.path == path && each.value == value && each.origin != "default";
+  });
+}
+
 // Whatever the names in it: the assignment is made on top of a configuration without 16-bit types,
 // and on top of one with the flag's, and must not turn either into another dtype.
 void check_against_dtype(const zero::Config& config, const std::string& assignment,
@@ -67,8 +77,8 @@ void check_against_dtype(const zero::Config& config, const std::string& assignme
   zero::Config with = config;
   apply_dtype(with, dtype);
   apply_set(with, assignment);
-  const bool fp16_off = with.fp16_enabled.has_value() && !*with.fp16_enabled;
-  const bool bf16_off = with.bf16_enabled.has_value() && !*with.bf16_enabled;
+  const bool fp16_off = is_said(with, "fp16.enabled", "false");
+  const bool bf16_off = is_said(with, "bf16.enabled", "false");
   if (dtype == zero::DType::kFloat16 ? fp16_off : dtype == zero::DType::kBFloat16 && bf16_off) {
     throw contradicts();
   }
@@ -79,6 +89,20 @@ std::string check_seed(const std::string& text) {
   errno = 0;
   std::strtoull(text.c_str(), nullptr, 0);
   return errno == ERANGE ? text + " is too large: at most 18446744073709551615" : std::string();
+}
+
+// What the command line says about the run, for what the file leaves "auto".
+zero::Facts facts_of(const Options& options) {
+  zero::Facts facts = facts::parse(options.facts);
+  const auto know = [](auto& fact, const auto& value) {
+    if (!fact) fact = value;
+  };
+  if (options.micro_batch) know(facts.micro_batch, options.micro_batch);
+  if (options.accumulation) know(facts.accumulation, options.accumulation);
+  if (options.dtype) know(facts.dtype, zero::dtype_from_name(*options.dtype));
+  if (options.steps > 0) know(facts.total_steps, options.steps);
+  know(facts.hidden_size, std::int64_t{options.shape.width});
+  return facts;
 }
 
 }  // namespace
@@ -115,6 +139,10 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   app.add_option("--json", o.json_path,
                  "writes one JSON object per line to this file; - is standard output, and what "
                  "people read goes to standard error");
+  app.add_option("--fact", o.facts,
+                 "key=value: settles what the file leaves \"auto\", e.g. lr=3e-4; the flags above "
+                 "are facts too, and so are --steps and --width")
+      ->allow_extra_args(false);
   app.add_option(
       "--describe", o.describe_path,
       "writes names, shapes and units of the model as JSON to this file, - is stdout, and "
@@ -140,8 +168,9 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
 
 Setup resolve(const Options& options) {
   Setup setup{options,
-              options.config_path.empty() ? zero::Config::parse(kDefaultConfig, "built-in config")
-                                          : zero::Config::load(options.config_path),
+              options.config_path.empty()
+                  ? zero::Config::parse(kDefaultConfig, "built-in config")
+                  : zero::Config::load(options.config_path, facts_of(options)),
               options.shape, zero::DType::kFloat32};
   zero::Config& config = setup.config;
   // Before the assignments, so that they do not meet what the flag overrides; and after them, since

@@ -23,9 +23,10 @@ struct Options {
   std::optional<std::int64_t> accumulation;
   std::optional<std::string> dtype;
   std::optional<int> stage;
-  std::vector<std::string> sets;  // json.path=value
-  std::string json_path;          // empty: none; "-": standard output
-  std::string describe_path;      // the same; if given, nothing is trained
+  std::vector<std::string> sets;   // json.path=value
+  std::vector<std::string> facts;  // key=value
+  std::string json_path;           // empty: none; "-": standard output
+  std::string describe_path;       // the same; if given, nothing is trained
   bool quiet = false;
   bool verbose = false;
 };
@@ -40,11 +41,6 @@ struct Setup {
 
 // The configuration used where none is given.
 extern const char* const kDefaultConfig;
-
-// Every value of the configuration that has an effect, as JSON that could be the file: what the
-// file gives, what flags changed, what nobody gave, and the batch triple. REQUIRES: the triple is
-// settled.
-std::string settings_in_force(const zero::Config& config);
 
 // An exit code if the program is to end here (after --help, or a message about a bad flag).
 std::optional<int> parse_command_line(int argc, const char* const* argv, Options& options);

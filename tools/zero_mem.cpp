@@ -26,10 +26,9 @@ void show(const mem::Options& options, const std::string& text, const nlohmann::
 mem::Subject subject_of(const mem::Options& options) {
   mem::Subject subject = mem::resolve(options.model);
   if (options.model.config_path) {
-    for (const std::string& warning : subject.config.warnings()) {
-      // The stage of the file plays no part here, nor what its keys do at that stage.
-      if (warning.find(": no effect at stage ") != std::string::npos) continue;
-      std::cerr << "warning: " << warning << '\n';
+    // Notes are left out: the stage of the file plays no part here, nor what its keys do there.
+    for (const zero::Remark& warning : subject.config.warnings()) {
+      std::cerr << "warning: " << to_string(warning) << '\n';
     }
   }
   return subject;

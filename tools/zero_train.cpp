@@ -28,9 +28,12 @@ int complain(const std::exception& error, int code) {
 
 void show_config(const zero::Config& config, const train::Options& options) {
   if (options.quiet) return;
-  for (const std::string& warning : config.warnings()) std::cerr << "warning: " << warning << '\n';
+  for (const zero::Remark& warning : config.warnings()) {
+    std::cerr << "warning: " << to_string(warning) << '\n';
+  }
+  for (const zero::Remark& note : config.notes()) std::cerr << "note: " << to_string(note) << '\n';
   if (options.verbose) {
-    std::cerr << "configuration: " << train::settings_in_force(config) << '\n';
+    std::cerr << "configuration: " << config.explained();
   }
 }
 

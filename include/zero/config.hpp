@@ -1,6 +1,6 @@
 // The configuration: a DeepSpeed-style JSON file, checked against one table.
 //
-// Every key is described once (src/config_schema.cpp): path, type, default, range, effect. The
+// Every key is described once (src/config_rows_*.cpp): path, type, default, range, effect. The
 // table parses, validates and prints. A key that is not in it is refused, with the nearest known
 // name. Extensions of ours live in the top-level section "runtime".
 //
@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "zero/config_facts.hpp"
 #include "zero/dtype.hpp"
 #include "zero/scheduler_settings.hpp"
 
@@ -22,6 +23,8 @@ namespace zero {
 
 namespace detail {
 struct JsonNode;
+struct Provenance;
+struct Reading;
 
 // A shared constant that is never null, not even after it was moved from.
 template <class T>
@@ -92,20 +95,42 @@ std::int64_t parse_bytes(std::string_view text);
 // For people, with two decimals: "24.00 GiB", "999 B". Exact figures are printed as numbers.
 std::string format_bytes(std::int64_t bytes);
 
+// Something a user should know about a key, or about one that is missing.
+struct Remark {
+  std::string path;  // as the file writes it
+  std::string message;
+  friend bool operator==(const Remark&, const Remark&) = default;
+};
+std::string to_string(const Remark& remark);  // "path: message"
+
+// One key of the configuration in force.
+struct EffectiveValue {
+  std::string path;    // "zero_optimization.stage", under the name in use today
+  std::string value;   // JSON; null where there is none
+  std::string origin;  // "ds_config.json:12:7", "default", "fact lr", ...
+};
+
+// The page about every key, in Markdown, from the table that reads the file.
+std::string config_reference();
+
 // Copied and moved as a value; one that was moved from can be set(), merged and resolved again, and
 // keeps all but its warnings.
 class Config {
  public:
   // All defaults, as if parsed from "{}".
   Config();
-  // Reads and checks a file. Throws ConfigError naming file, line, column and JSON path.
-  static Config load(const std::string& path);
+  // Reads and checks a file. Throws ConfigError naming file, line, column and JSON path of all that
+  // is wrong with it. `facts` settle what the file leaves "auto"; with a world size among them the
+  // batch triple is settled too, as resolve_batch() does.
+  static Config load(const std::string& path, const Facts& facts = {});
   // The same from text; `origin` stands for the file name in messages.
-  static Config parse(std::string_view text, std::string_view origin = "config");
+  static Config parse(std::string_view text, std::string_view origin = "config",
+                      const Facts& facts = {});
 
   // Sets one value, as if the file had it: `set("zero_optimization.stage", "2")`. The value is
   // JSON; a word that is no JSON is taken as a string. The whole file is checked again, and every
-  // field is read from it: values assigned to fields, and what resolve_batch() settled, are lost.
+  // field is read from it, with the facts of load(): values assigned to fields, and what
+  // resolve_batch() settled, are lost.
   // Throws ConfigError and leaves *this as it was.
   void set(std::string_view path, std::string_view json_value);
 
@@ -116,8 +141,9 @@ class Config {
 
   // Settles the batch triple for a world size: train = micro * accumulation * world_size.
   // Given two, the third follows; given only train or only micro, accumulation is 1. `micro_batch`
-  // is the caller's own value, used where the file does not settle it; if the file settles another
-  // one, that wins, with a warning. Throws ConfigError printing all four numbers, also where
+  // is the caller's own value, used where neither the file nor a fact settles it; if the file
+  // settles another one, that wins, with a warning. What is "auto" follows from the others, or
+  // needs its fact. Throws ConfigError printing all four numbers, also where
   // runtime.reproducible is set and accumulation or world size is no power of two, and leaves *this
   // as it was. What is settled stays until set() or merge(): calling it again with the same world
   // size changes nothing (another micro-batch of the caller is warned of once), with another one it
@@ -126,18 +152,29 @@ class Config {
 
   // The file after set() and merge(), as JSON: its keys and values, without comments.
   const std::string& json() const { return *json_; }
-  // Things a user should know: surprising defaults, accepted oddities. One line each.
-  const std::vector<std::string>& warnings() const { return warnings_; }
+  // Surprising defaults, old forms, accepted oddities.
+  const std::vector<Remark>& warnings() const { return warnings_; }
+  // Keys that were taken and do nothing here, and what "auto" came to.
+  const std::vector<Remark>& notes() const { return notes_; }
+  // Every key that has a value under this configuration, in the order of the reference page, and
+  // where the value comes from. Put into a file, it means the same again.
+  std::vector<EffectiveValue> effective() const;
+  // The same as the text of a file, each value with its origin in a comment. Read again, it is the
+  // same configuration.
+  std::string explained() const;
 
   OptimizerSettings optimizer;
   std::optional<SchedulerSettings> scheduler;  // empty: learning rates stay as they are set
   LossScaleSettings loss_scale;
   ZeroSettings zero;
   RuntimeSettings runtime;
-  double gradient_clipping = 1.0;    // 0: off
-  std::optional<bool> fp16_enabled;  // as the file says; empty: not said, so no loss scale
-  std::optional<bool> bf16_enabled;
-  std::optional<DType> grad_accum_dtype;  // empty: the parameter's dtype
+  double gradient_clipping = 1.0;  // 0: off
+  // Empty: "auto", what the registered parameters are. Off with 16-bit parameters: no loss scale.
+  std::optional<bool> fp16_enabled = false;
+  std::optional<bool> bf16_enabled = false;
+  std::optional<DType> grad_accum_dtype;         // empty: the parameter's dtype
+  std::optional<DType> communication_data_type;  // empty: the gradient's dtype
+  bool managed_accumulation = true;              // false: every step() is the end of a step
 
   // Batch keys as the file has them; after resolve_batch() all three are set.
   std::optional<std::int64_t> train_batch_size;
@@ -145,12 +182,18 @@ class Config {
   std::optional<std::int64_t> accumulation_steps;
 
  private:
-  explicit Config(std::shared_ptr<const detail::JsonNode> tree);
+  Config(std::shared_ptr<const detail::JsonNode> tree, const Facts& facts,
+         detail::Reading& reading);
+  static Config read(detail::JsonNode tree, const Facts& facts, detail::Reading reading);
   const std::string& origin() const;  // what stands for the file name in messages
+  bool was_auto(std::string_view path) const;
 
   detail::Shared<detail::JsonNode> tree_;
   detail::Shared<std::string> json_;
-  std::vector<std::string> warnings_;
+  detail::Shared<detail::Provenance> provenance_;
+  Facts facts_;
+  std::vector<Remark> warnings_;
+  std::vector<Remark> notes_;
   bool batch_settled_ = false;  // by resolve_batch()
 };
 

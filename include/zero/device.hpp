@@ -14,9 +14,9 @@
 #include <memory>
 #include <string>
 
-namespace zero {
+#include "zero/device_kind.hpp"
 
-enum class DeviceKind { kHost, kMeta, kCuda };
+namespace zero {
 
 // The clockwork behind the events of one stream. Internal to device implementations.
 class EventSource {

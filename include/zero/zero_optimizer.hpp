@@ -148,9 +148,15 @@ class ZeroOptimizer {
   // What the gradient of the loss is to be multiplied with before backward. 1 unless fp16.
   double loss_scale() const;
 
-  // Ends a micro-step. On the last one of a step: reduces, votes, clips, updates, publishes.
+  // Ends a micro-step. On the last one of a step: reduces, votes, clips, updates, publishes. With
+  // managed_gradient_accumulation false every call is that of a last one, and end_micro_step() ends
+  // those before.
   // Throws LossScaleError when gradients overflow at the minimum loss scale.
   StepResult step();
+  // With managed_gradient_accumulation false: ends a micro-step that is not the last one of its
+  // step. On all ranks alike. The mean stays one over gradient_accumulation_steps x ranks, however
+  // many micro-steps there were. UsageError otherwise: step() does it.
+  void end_micro_step();
 
   // --- Between steps, on all ranks alike ---
 
@@ -187,6 +193,8 @@ class ZeroOptimizer {
   // In registration order.
   std::vector<ParamInfo> params() const;
 
+  // In force: the batch triple settled, and after prepare() also what was "auto", and the stage and
+  // sizes that runtime.choose_stage chose. config().effective() lists it.
   const Config& config() const;
   int rank() const;
   int world_size() const;

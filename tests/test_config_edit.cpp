@@ -258,6 +258,9 @@ TEST(ConfigLoad, ReadyFiles) {
   for (int stage = 0; stage <= 3; ++stage) {
     EXPECT_EQ(load("stage" + std::to_string(stage)).zero.stage, stage);
   }
+  EXPECT_TRUE(load("budget").runtime.choose_stage);
+  EXPECT_EQ(load("budget").runtime.memory_budget, std::int64_t{24} << 30);
+  EXPECT_EQ(load("budget").runtime.reserved, std::int64_t{8} << 30);
   EXPECT_EQ(load("bf16").bf16_enabled, true);
   EXPECT_EQ(load("bf16").grad_accum_dtype, DType::kFloat32);
   EXPECT_EQ(load("fp16").fp16_enabled, true);
@@ -267,7 +270,7 @@ TEST(ConfigLoad, ReadyFiles) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".json") ++files;
   }
-  EXPECT_EQ(files, 7u) << "a file in configs/ without a check here";
+  EXPECT_EQ(files, 8u) << "a file in configs/ without a check here";
 }
 
 }  // namespace

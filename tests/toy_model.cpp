@@ -200,6 +200,10 @@ ToyResult run_toy(const ToySetup& setup) {
             optimizer.reset_traffic();
             for (int micro = 0; micro < setup.accumulation; ++micro) {
               model.micro_step(step, micro);
+              if (!optimizer.config().managed_accumulation && micro + 1 < setup.accumulation) {
+                optimizer.end_micro_step();
+                continue;
+              }
               const StepResult r = optimizer.step();
               if (r.boundary) own.grad_norms.push_back(r.grad_norm);
             }

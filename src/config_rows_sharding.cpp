@@ -34,7 +34,9 @@ void add_zero_rows(std::vector<SchemaRow>& rows) {
                   .range = {.low = 0, .high = 3},
                   .effect = Effect::kSpeedOrMemory,
                   .about = "0: nothing is sharded; 1: optimizer state; 2: gradients too; 3: "
-                           "parameters too.",
+                           "parameters too: less memory, more traffic at 3. The same bits; with "
+                           "accumulation 2 and 3 add up in another order than 0 and 1, unless "
+                           "runtime.reproducible.",
                   .field = field<&Config::zero, &ZeroSettings::stage>()});
   rows.push_back(
       {.path = "zero_optimization.reduce_bucket_size",

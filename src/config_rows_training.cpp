@@ -65,8 +65,9 @@ void add_gradient_rows(std::vector<SchemaRow>& rows) {
                   .type = Type::kWord,
                   .words = {"fp32", "fp16", "bf16"},
                   .nullable = true,
-                  .about = "Type that gradients travel in; sums are in fp32 whatever it is. fp32, "
-                           "or the type of the gradients: another one would round them.",
+                  .about = "Type that DeepSpeed sends gradients in. Here they travel in their own "
+                           "type and are summed in fp32, so fp32 asks for nothing more; a type "
+                           "that would round them is refused.",
                   .default_text = "the type of the gradients",
                   .field = field<&Config::communication_data_type>()});
   rows.push_back(default_only("sparse_gradients", Type::kBoolean, false, Effect::kSpeedOrMemory,

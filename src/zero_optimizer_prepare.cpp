@@ -9,7 +9,7 @@ namespace {
 
 std::string over_budget(const Plan& plan, const RuntimeSettings& runtime) {
   return concat("runtime.memory_budget is ", *runtime.memory_budget, " bytes a rank, ",
-                runtime.reserved, " of them reserved, but stage ", plan.stage, " on ",
+                runtime.reserved, " of them runtime.reserved, but stage ", plan.stage, " on ",
                 plan.world_size, " ranks peaks at ", plan.peak_bytes(), " bytes:\n",
                 plan.trained.table());
 }
@@ -73,7 +73,7 @@ void ZeroOptimizer::Impl::keep_to_budget() {
     throw ConfigError(concat(over_budget(fit.plan, runtime), "Nothing fits", list(fit.reasons)));
   }
   log(concat("stage ", fit.config.zero.stage, " chosen: a peak of ", fit.plan.peak_bytes(),
-             " bytes a rank within ", budget, ", ", runtime.reserved, " of them reserved",
+             " bytes a rank within ", budget, ", ", runtime.reserved, " of them runtime.reserved",
              list(fit.reasons)));
   rt.config = fit.config;
 }

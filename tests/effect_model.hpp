@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,7 +46,6 @@ class EffectModel {
   // Gradients of micro-step t are multiplied by 2^loudness[t], by 1 where that is not given.
   EffectModel(ZeroOptimizer& optimizer, DType dtype, const std::vector<int>& loudness)
       : optimizer_(optimizer), dtype_(dtype), loudness_(loudness) {
-    weights_.reserve(8);  // the optimizer keeps the addresses
     add_unit("first", {{"a", 33}, {"b", 7, 1}});
     add_unit("second", {{"c", 20}});
     add_unit("third", {{"d", 64}, {"e", 1, 1}});
@@ -117,7 +117,7 @@ class EffectModel {
   ZeroOptimizer& optimizer_;
   DType dtype_;
   const std::vector<int>& loudness_;
-  std::vector<Weight> weights_;
+  std::deque<Weight> weights_;  // the optimizer keeps their addresses
   std::vector<Block> blocks_;
 };
 

@@ -68,7 +68,7 @@ TEST(Budget, IsKeptToTheByte) {
       EXPECT_THAT(refusal, HasSubstr(fit.fits ? "This would fit: " : "Nothing fits"));
       EXPECT_THAT(refusal, HasSubstr(fit.json));
       fitted += fit.fits ? 1 : 0;
-      EXPECT_THAT(with(peak + 999, 1000), HasSubstr("1000 of them reserved"));
+      EXPECT_THAT(with(peak + 999, 1000), HasSubstr("1000 of them runtime.reserved"));
     });
     run_ranks(2, [&](World& world) {
       EXPECT_EQ(

@@ -249,7 +249,7 @@ done
 # What cannot be written is no success.
 if [[ -c /dev/full ]]; then
   for command in 'check plain.json --world-size 4' 'check plain.json --world-size 4 --json' \
-                 'explain plain.json' 'diff plain.json boolean.json' reference --help; do
+                 'explain plain.json' 'diff plain.json boolean.json' reference; do
     code=0
     # shellcheck disable=SC2086  # several words
     "$config" $command > /dev/full 2> errors || code=$?

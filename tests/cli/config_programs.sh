@@ -12,7 +12,7 @@ has said 'after 1 step'
 for line in '  "train_batch_size": 16,  // follows from the batch sizes' \
             '      "lr": 2e-05,  // fact lr' '      "betas": [0.9, 0.95],  // fact betas' \
             '      "total_num_steps": 100  // fact total_steps' \
-            '    "stage": 3,  // template.json:27:5' \
+            '    "stage": 3,  // template.json:26:5' \
             '    "reduce_bucket_size": 256,  // fact hidden_size' \
             '    "overlap_comm": true,  // default'; do
   cat said errors > both

@@ -5,16 +5,16 @@ ends_with 0 check plain.json --world-size 4
 [[ $(cat said) == 'plain.json: accepted: stage 2, train_batch_size 16 = 2 x 2 x 4 ranks' ]] ||
   fail "check plain.json: $(cat said)"
 ends_with 0 check plain.json --world-size 4 --json
-holds 'list(o) == ["stage", "effective", "warnings", "notes"]'
-holds 'o["stage"] == 2 and o["warnings"] == [] and o["notes"] == []'
-holds 'all(not isinstance(v, dict) for v in o["effective"].values())'
-holds 'o["effective"]["gradient_accumulation_steps"] == 2'
-holds 'o["effective"]["optimizer.params.lr"] == 3e-4'
-holds 'o["effective"]["optimizer.params.betas"] == [0.9, 0.999]'
-holds 'o["effective"]["optimizer.type"] == "AdamW"'
-holds 'o["effective"]["zero_optimization.reduce_bucket_size"] == 500000000'
-holds 'o["effective"]["fp16.enabled"] is False and o["effective"]["runtime.memory_budget"] is None'
-holds 'not any(p.startswith("scheduler.") for p in o["effective"] if p != "scheduler.type")'
+holds 'list(o) == ["stage", "effective", "warnings", "notes"]' \
+      'o["stage"] == 2 and o["warnings"] == [] and o["notes"] == []' \
+      'all(not isinstance(v, dict) for v in o["effective"].values())' \
+      'o["effective"]["gradient_accumulation_steps"] == 2' \
+      'o["effective"]["optimizer.params.lr"] == 3e-4' \
+      'o["effective"]["optimizer.params.betas"] == [0.9, 0.999]' \
+      'o["effective"]["optimizer.type"] == "AdamW"' \
+      'o["effective"]["zero_optimization.reduce_bucket_size"] == 500000000' \
+      'o["effective"]["fp16.enabled"] is False and o["effective"]["runtime.memory_budget"] is None' \
+      'not any(p.startswith("scheduler.") for p in o["effective"] if p != "scheduler.type")'
 
 # Batch sizes: all four numbers.
 refused check plain.json --world-size 3 -- 'train_batch_size 16' \
@@ -44,21 +44,21 @@ cat > old.json <<'JSON'
 }
 JSON
 ends_with 0 check old.json --world-size 4 --json
-holds 'o["stage"] == 3 and o["effective"]["train_batch_size"] == 32'
-holds 'o["effective"]["train_micro_batch_size_per_gpu"] == 8'
-holds 'o["effective"]["zero_optimization.stage3_prefetch_bucket_size"] == 1000'
-holds 'o["effective"]["bf16.enabled"] is True and "bfloat16.enabled" not in o["effective"]'
-holds 'o["effective"]["zero_optimization.overlap_comm"] is True'
-holds 'o["effective"]["zero_optimization.offload_optimizer.device"] == "cpu"'
-holds '"zero_optimization.cpu_offload" not in o["effective"]'
-holds '"3.2e1" in about(o["warnings"], "train_batch_size")'
-holds '"bf16" in about(o["warnings"], "bfloat16")'
-holds '"offload_optimizer.device" in about(o["warnings"], "zero_optimization.cpu_offload")'
-holds '"stage3_gather_16bit_weights_on_model_save" in about(
-         o["warnings"], "zero_optimization.stage3_gather_fp16_weights_on_model_save")'
-holds '"1" in about(o["warnings"], "gradient_clipping")'
-holds 'about(o["warnings"], "tensor_parallel.tp_size") != ""'
-holds 'all(about(o["notes"], p) for p in ["steps_per_print", "flops_profiler", "tensor_parallel",
+holds 'o["stage"] == 3 and o["effective"]["train_batch_size"] == 32' \
+      'o["effective"]["train_micro_batch_size_per_gpu"] == 8' \
+      'o["effective"]["zero_optimization.stage3_prefetch_bucket_size"] == 1000' \
+      'o["effective"]["bf16.enabled"] is True and "bfloat16.enabled" not in o["effective"]' \
+      'o["effective"]["zero_optimization.overlap_comm"] is True' \
+      'o["effective"]["zero_optimization.offload_optimizer.device"] == "cpu"' \
+      '"zero_optimization.cpu_offload" not in o["effective"]' \
+      '"3.2e1" in about(o["warnings"], "train_batch_size")' \
+      '"bf16" in about(o["warnings"], "bfloat16")' \
+      '"offload_optimizer.device" in about(o["warnings"], "zero_optimization.cpu_offload")' \
+      '"stage3_gather_16bit_weights_on_model_save" in about(
+         o["warnings"], "zero_optimization.stage3_gather_fp16_weights_on_model_save")' \
+      '"1" in about(o["warnings"], "gradient_clipping")' \
+      'about(o["warnings"], "tensor_parallel.tp_size") != ""' \
+      'all(about(o["notes"], p) for p in ["steps_per_print", "flops_profiler", "tensor_parallel",
            "amp", "optimizer.params.torch_adam"])'
 ends_with 0 check old.json --world-size 4
 has said '  warning: bfloat16: '
@@ -70,9 +70,9 @@ for old in 'true 1' 'false 0'; do
   read -r value stage <<< "$old"
   echo "{\"train_batch_size\": 4, \"zero_optimization\": $value}" > boolean.json
   ends_with 0 check boolean.json --world-size 4 --json
-  holds "o['stage'] == $stage"
-  holds '"stage" in about(o["warnings"], "zero_optimization")'
-  holds '"0.001" in about(o["warnings"], "optimizer")'
+  holds "o['stage'] == $stage" \
+        '"stage" in about(o["warnings"], "zero_optimization")' \
+        '"0.001" in about(o["warnings"], "optimizer")'
 done
 
 # Offloading: nothing to move on the host, not built elsewhere; nvme nowhere.
@@ -162,39 +162,39 @@ refused check template.json --world-size 2 -- \
   'the fact weight_decay' 'the fact clipping' 'the fact warmup_steps' 'the fact total_steps' \
   'the fact accumulation' 'the fact micro_batch'
 ends_with 0 check template.json --world-size 2 "${needed[@]}" --json
-holds 'o["effective"]["train_batch_size"] == 16'
-holds 'o["effective"]["optimizer.params.lr"] == 2e-5'
-holds 'o["effective"]["optimizer.params.betas"] == [0.9, 0.95]'
-holds 'o["effective"]["optimizer.params.eps"] == 1e-6'
-holds 'o["effective"]["optimizer.params.weight_decay"] == 0.1'
-holds 'o["effective"]["gradient_clipping"] == 0.5'
-holds 'o["effective"]["scheduler.params.total_num_steps"] == 100'
-holds 'o["effective"]["scheduler.params.warmup_num_steps"] == 10'
-holds 'o["effective"]["scheduler.params.warmup_min_lr"] == 0'
-holds 'o["effective"]["scheduler.params.warmup_max_lr"] == 2e-5'
-holds 'o["effective"]["zero_optimization.reduce_bucket_size"] == 500000000'
-holds 'o["effective"]["fp16.enabled"] == "auto" and o["effective"]["bf16.enabled"] == "auto"'
-holds 'o["warnings"] == []'
-holds 'all(about(o["notes"], p) for p in ["fp16.enabled", "bf16.enabled",
+holds 'o["effective"]["train_batch_size"] == 16' \
+      'o["effective"]["optimizer.params.lr"] == 2e-5' \
+      'o["effective"]["optimizer.params.betas"] == [0.9, 0.95]' \
+      'o["effective"]["optimizer.params.eps"] == 1e-6' \
+      'o["effective"]["optimizer.params.weight_decay"] == 0.1' \
+      'o["effective"]["gradient_clipping"] == 0.5' \
+      'o["effective"]["scheduler.params.total_num_steps"] == 100' \
+      'o["effective"]["scheduler.params.warmup_num_steps"] == 10' \
+      'o["effective"]["scheduler.params.warmup_min_lr"] == 0' \
+      'o["effective"]["scheduler.params.warmup_max_lr"] == 2e-5' \
+      'o["effective"]["zero_optimization.reduce_bucket_size"] == 500000000' \
+      'o["effective"]["fp16.enabled"] == "auto" and o["effective"]["bf16.enabled"] == "auto"' \
+      'o["warnings"] == []' \
+      'all(about(o["notes"], p) for p in ["fp16.enabled", "bf16.enabled",
            "scheduler.params.warmup_min_lr", "scheduler.params.warmup_max_lr",
            "zero_optimization.reduce_bucket_size", "zero_optimization.stage3_prefetch_bucket_size",
            "zero_optimization.stage3_param_persistence_threshold"])'
 ends_with 0 check template.json --world-size 2 "${needed[@]}" --json --fact hidden_size=100 \
   --fact dtype=bf16 --fact warmup_min_lr=1e-7 --fact warmup_max_lr=1e-4
-holds 'o["effective"]["zero_optimization.reduce_bucket_size"] == 10000'
-holds 'o["effective"]["zero_optimization.stage3_prefetch_bucket_size"] == 9000'
-holds 'o["effective"]["zero_optimization.stage3_param_persistence_threshold"] == 1000'
-holds 'o["effective"]["bf16.enabled"] is True and o["effective"]["fp16.enabled"] is False'
-holds 'o["effective"]["scheduler.params.warmup_min_lr"] == 1e-7'
-holds 'o["effective"]["scheduler.params.warmup_max_lr"] == 1e-4'
+holds 'o["effective"]["zero_optimization.reduce_bucket_size"] == 10000' \
+      'o["effective"]["zero_optimization.stage3_prefetch_bucket_size"] == 9000' \
+      'o["effective"]["zero_optimization.stage3_param_persistence_threshold"] == 1000' \
+      'o["effective"]["bf16.enabled"] is True and o["effective"]["fp16.enabled"] is False' \
+      'o["effective"]["scheduler.params.warmup_min_lr"] == 1e-7' \
+      'o["effective"]["scheduler.params.warmup_max_lr"] == 1e-4'
 
 # The file wins, and says so.
 ends_with 0 check plain.json --world-size 4 --fact lr=1 --fact clipping=0.5 --fact micro_batch=3 --json
-holds 'o["effective"]["optimizer.params.lr"] == 3e-4'
-holds 'o["effective"]["train_micro_batch_size_per_gpu"] == 2'
-holds '"fact lr 1" in about(o["warnings"], "optimizer.params.lr")'
-holds '"fact micro_batch 3" in about(o["warnings"], "train_micro_batch_size_per_gpu")'
-holds 'len(o["warnings"]) == 2 and o["notes"] == []'
+holds 'o["effective"]["optimizer.params.lr"] == 3e-4' \
+      'o["effective"]["train_micro_batch_size_per_gpu"] == 2' \
+      '"fact lr 1" in about(o["warnings"], "optimizer.params.lr")' \
+      '"fact micro_batch 3" in about(o["warnings"], "train_micro_batch_size_per_gpu")' \
+      'len(o["warnings"]) == 2 and o["notes"] == []'
 
 # What is no fact.
 for wrong in 'lrr=1 lrr' '=1 key=value' 'lr key=value' 'lr= number' 'lr=x number' 'lr=-1 range' \

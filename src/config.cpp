@@ -81,7 +81,7 @@ Config::Config(std::shared_ptr<const detail::JsonNode> tree, const Facts& facts,
 
 Config Config::read(detail::JsonNode tree, const Facts& facts, detail::Reading reading) {
   Config config(std::make_shared<const detail::JsonNode>(std::move(tree)), facts, reading);
-  if (facts.world_size) {
+  if (facts.world_size && !reading.batch_refused()) {
     try {
       config.resolve_batch(*facts.world_size);
     } catch (const ConfigError& error) {
@@ -121,7 +121,7 @@ Config Config::parse(std::string_view text, std::string_view origin, const Facts
 
 void Config::set(std::string_view path, std::string_view json_value) {
   const std::string origin = "set(" + detail::shortened(path, 80) + ")";
-  const detail::Place place{std::make_shared<const std::string>(origin), 1, 1};
+  const detail::Place place{std::make_shared<const std::string>(origin), 0, 0};
   detail::JsonNode tree = *tree_;
   detail::set_value(tree, path, detail::parse_word_or_json(json_value, origin), place);
   *this = read(std::move(tree), facts_, {});

@@ -7,6 +7,8 @@ namespace zero::detail {
 namespace {
 
 constexpr std::int64_t kMostHidden = 3'000'000'000;  // its square still has 63 bits
+constexpr std::int64_t kAnySteps = 1'000'000;
+const std::vector<double> kAnyRate = {1e-3};
 
 Value fact_of(const SchemaRow& row, const Facts& facts) {
   return row.automatic.from_facts == nullptr ? Value() : row.automatic.from_facts(facts);
@@ -30,6 +32,12 @@ void take_fact(const SchemaRow& row, Value value, Setting& setting, Reading& rea
   }
 }
 
+// Whether the file itself turns on the other 16-bit type.
+bool other_is_on(const SchemaRow& row, const Reading& reading) {
+  const Setting* other = reading.find(row.path == "fp16.enabled" ? "bf16.enabled" : "fp16.enabled");
+  return other != nullptr && other->origin.empty() && other->value == Value(true);
+}
+
 std::string without_fact(const SchemaRow& row) {
   const std::string_view fact = row.automatic.fact;
   return fact.empty() ? std::string("\"auto\"") : concat("\"auto\" without the fact ", fact);
@@ -38,10 +46,9 @@ std::string without_fact(const SchemaRow& row) {
 }  // namespace
 
 Facts usable_facts(Facts facts, Problems& problems) {
-  const Place place{std::make_shared<const std::string>("facts"), 1, 1};
   if (facts.hidden_size && (*facts.hidden_size < 1 || *facts.hidden_size > kMostHidden)) {
-    problems.add(place, "hidden_size",
-                 concat(*facts.hidden_size, " is out of range; valid: 1 to ", kMostHidden));
+    problems.add(concat("facts: hidden_size: ", *facts.hidden_size,
+                        " is out of range; valid: 1 to ", kMostHidden));
     facts.hidden_size.reset();
   }
   return facts;
@@ -54,7 +61,7 @@ void settle_auto(std::size_t index, const Facts& facts, const Config& config, Re
   if (!setting && row_section(row) == "optimizer.params" &&
       !reading.settings[row_index("optimizer")]) {
     if (Value known = fact_of(row, facts); !is_empty(known)) {
-      Setting from_fact{{}, {std::make_shared<const std::string>("facts"), 1, 1}, row.path};
+      Setting from_fact{{}, {std::make_shared<const std::string>("facts"), 0, 0}, row.path};
       take_fact(row, std::move(known), from_fact, reading);
       setting = std::move(from_fact);
     }
@@ -65,7 +72,11 @@ void settle_auto(std::size_t index, const Facts& facts, const Config& config, Re
     setting->state = row.of_types.empty() ? Setting::State::kNull : Setting::State::kGiven;
     return;
   }
-  if (Value known = fact_of(row, facts); !is_empty(known)) {
+  if (row.type == ValueType::kSwitch && other_is_on(row, reading)) {
+    setting->value = false;
+    setting->origin = "the other precision is on";
+    setting->state = Setting::State::kGiven;
+  } else if (Value known = fact_of(row, facts); !is_empty(known)) {
     take_fact(row, std::move(known), *setting, reading);
   } else if (row.automatic.otherwise != nullptr) {
     setting->value = row.automatic.otherwise(config);
@@ -76,11 +87,12 @@ void settle_auto(std::size_t index, const Facts& facts, const Config& config, Re
         {setting->path, row.type == ValueType::kSwitch
                             ? concat(without_fact(row), ": follows the registered parameters")
                             : concat(without_fact(row), ": taken as ", text)});
-  } else if (row.effect != Effect::kResult || facts.defaults_for_auto) {
+  } else if (row.effect != Effect::kResult || facts.defaults_for_auto ||
+             !plays_a_part(row, config)) {
     setting->origin = "default, for \"auto\"";
     setting->state = Setting::State::kNull;
-    if (facts.defaults_for_auto && is_empty(row.default_value)) {  // required: any will do
-      setting->value = std::int64_t{1};
+    if (row.default_text == kRequired) {  // any will do
+      setting->value = row.type == ValueType::kInteger ? Value(kAnySteps) : Value(kAnyRate);
       setting->state = Setting::State::kGiven;
     }
     const std::string text =

@@ -38,8 +38,9 @@ struct Part {
   bool is_auto;        // it says "auto"
   Size value;          // settled
   std::string origin;  // where a value that is not the file's comes from
+  std::string place;   // of the file's
   std::string text() const {
-    if (file) return std::to_string(*file);
+    if (file) return detail::concat(*file, " (", place, ")");
     if (value && !origin.empty()) return detail::concat(*value, " (", origin, ")");
     return is_auto ? "\"auto\"" : "not given";
   }
@@ -67,9 +68,14 @@ void Config::resolve_batch(int world_size, std::optional<std::int64_t> caller_mi
         detail::concat(key, ": ", who, *given, "; valid: a whole number, at least 1"));
   }
   const std::int64_t world = world_size;
-  Part train{train_batch_size, was_auto(kTrain), train_batch_size, {}};
-  Part micro{micro_batch_size, was_auto(kMicro), micro_batch_size, {}};
-  Part accumulation{accumulation_steps, was_auto(kAccumulation), accumulation_steps, {}};
+  const auto part_of = [&](const char* key, Size value) {
+    const detail::Provenance::Origin& from = provenance_->rows[detail::row_index(key)];
+    const bool as_read = value && from.value == detail::Value(*value);
+    return Part{value, from.was_auto, value, {}, as_read ? from.text : "set by the program"};
+  };
+  Part train = part_of(kTrain, train_batch_size);
+  Part micro = part_of(kMicro, micro_batch_size);
+  Part accumulation = part_of(kAccumulation, accumulation_steps);
 
   std::string reasons;
   const auto object = [&](const std::string& why) {
@@ -137,23 +143,26 @@ void Config::resolve_batch(int world_size, std::optional<std::int64_t> caller_mi
   train.take(whole, follows);
 
   // What the caller and the facts say otherwise plays no part, and is told once.
-  const auto overrule = [&](const char* key, Size settled, const std::string& other) {
-    const std::string rest = detail::concat(" as ", *settled, "; ", other, " is not used");
-    const Remark by_file = {key, "the file settles it" + rest};
-    const Remark by_call = {key, "an earlier call settled it" + rest};
+  const auto overrule = [&](const char* key, const Part& part, const std::string& other) {
+    const std::string settled = detail::concat("settled as ", *part.value, " by ");
+    const std::string unused = detail::concat("; ", other, " is not used");
     const bool told = std::any_of(warnings_.begin(), warnings_.end(), [&](const Remark& warning) {
-      return warning == by_file || warning == by_call;
+      return warning.path == key && warning.message.starts_with(settled) &&
+             warning.message.ends_with(unused);
     });
-    if (!told) warnings_.push_back(batch_settled_ ? by_call : by_file);
+    std::string who = part.origin.empty() ? part.place : part.origin;
+    if (part.origin == follows) who = "the other batch sizes";
+    if (batch_settled_) who = "an earlier call";
+    if (!told) warnings_.push_back({key, settled + who + unused});
   };
   if (caller_micro && *caller_micro != *micro.value) {
-    overrule(kMicro, micro.value, detail::concat("the caller's ", *caller_micro));
+    overrule(kMicro, micro, detail::concat("the caller's ", *caller_micro));
   }
   if (facts_.micro_batch && *facts_.micro_batch != *micro.value) {
-    overrule(kMicro, micro.value, detail::concat("the fact micro_batch ", *facts_.micro_batch));
+    overrule(kMicro, micro, detail::concat("the fact micro_batch ", *facts_.micro_batch));
   }
   if (facts_.accumulation && *facts_.accumulation != *accumulation.value) {
-    overrule(kAccumulation, accumulation.value,
+    overrule(kAccumulation, accumulation,
              detail::concat("the fact accumulation ", *facts_.accumulation));
   }
   batch_settled_ = true;

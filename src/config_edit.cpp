@@ -85,9 +85,24 @@ std::vector<std::string_view> split(std::string_view path, const Place& place) {
   }
 }
 
+// The old form "zero_optimization": true or false as the object it stands for, so that keys can be
+// set in it.
+void unfold_old_form(JsonNode& root) {
+  JsonMember* zero = find_member(root, "zero_optimization");
+  if (zero == nullptr || zero->value.kind != JsonNode::Kind::kBoolean) return;
+  JsonNode stage;
+  stage.kind = JsonNode::Kind::kNumber;
+  stage.place = zero->value.place;
+  stage.text = zero->value.boolean ? "1" : "0";
+  JsonNode section = empty_object(zero->value.place);
+  section.members.push_back({"stage", zero->place, std::move(stage)});
+  zero->value = std::move(section);
+}
+
 }  // namespace
 
 void merge_objects(JsonNode& target, JsonNode patch) {
+  unfold_old_form(target);
   drop_other_names(target, patch, "");
   merge_members(target, std::move(patch));
 }
@@ -100,6 +115,7 @@ void set_value(JsonNode& root, std::string_view path, JsonNode value, const Plac
     object.members.push_back({std::string(*key), place, std::move(patch)});
     patch = std::move(object);
   }
+  if (keys.size() > 1) unfold_old_form(root);
   drop_other_names(root, patch, "");
   JsonNode* node = &root;
   std::string above;

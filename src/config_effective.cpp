@@ -87,11 +87,12 @@ std::vector<EffectiveValue> Config::effective() const {
     const bool acts = row.field.get != nullptr;
     const detail::Value value = acts ? row.field.get(*this) : origin.value;
     if (origin.was_auto && detail::is_empty(value)) {
-      values.push_back({row.path, "\"auto\"", origin.text});
+      values.push_back({row.path, "\"auto\"", origin.text, true});
       continue;
     }
     values.push_back({row.path, detail::value_text(row, value),
-                      value == origin.value ? origin.text : "set by the program"});
+                      value == origin.value ? origin.text : "set by the program",
+                      detail::plays_a_part(row, *this)});
   }
   return values;
 }

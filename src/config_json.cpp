@@ -132,7 +132,7 @@ class TreeBuilder : public Json::json_sax_t {
   // The parser takes a NUL byte as the end of the text.
   bool refuse_nul() {
     const std::size_t at = text_.find('\0');
-    if (at != text_.npos) problems_.add(place(at), "", "not JSON: a NUL byte");
+    if (at != text_.npos) problems_.add(place(at), "", "not JSON: a NUL byte (is it UTF-16?)");
     return at != text_.npos;
   }
 

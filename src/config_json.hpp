@@ -11,7 +11,8 @@
 
 namespace zero::detail {
 
-// Where something was written. Lines and columns count from 1, columns in bytes.
+// Where something was written. Lines and columns count from 1, columns in bytes. Line 0: nowhere in
+// particular.
 struct Place {
   std::shared_ptr<const std::string> source;  // a file name, or words such as "--set"
   int line = 1;

@@ -54,6 +54,7 @@ void write(const JsonNode& node, const std::string& indent, std::string& out) {
 }  // namespace
 
 std::string to_string(const Place& place) {
+  if (place.line == 0 && place.source != nullptr) return *place.source;
   return concat(place.source == nullptr ? "config" : *place.source, ":", place.line, ":",
                 place.column);
 }

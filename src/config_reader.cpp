@@ -13,14 +13,21 @@ bool is_auto(const JsonNode& node) {
   return node.kind == JsonNode::Kind::kString && node.text == "auto";
 }
 
-// The first member, at any depth, that says something is enabled: its path below `path`.
-std::optional<std::string> enabled_member(const JsonNode& node, const std::string& path) {
+struct Found {
+  Place place;
+  std::string path;
+};
+
+// The first member, at any depth, that says something is enabled.
+std::optional<Found> enabled_member(const JsonNode& node, const std::string& path) {
   for (const JsonMember& member : node.members) {
     if (is_comment_key(member.key)) continue;
     const std::string below = join_path(path, member.key);
     const bool off = member.value.kind == JsonNode::Kind::kNull || member.value.text == "0" ||
                      (member.value.kind == JsonNode::Kind::kBoolean && !member.value.boolean);
-    if ((member.key == "enabled" || member.key.ends_with("_enabled")) && !off) return below;
+    if ((member.key == "enabled" || member.key.ends_with("_enabled")) && !off) {
+      return Found{member.place, below};
+    }
     if (auto found = enabled_member(member.value, below)) return found;
   }
   for (const JsonNode& item : node.items) {
@@ -115,12 +122,19 @@ class Reader {
           concat("is enabled by being there, and not built here: ", row.about, " Remove it"));
       return;
     }
-    // A plain true is on as well; anything else that is no object says nothing.
-    const bool on = node.kind == JsonNode::Kind::kBoolean && node.boolean;
-    const auto enabled = on ? path : enabled_member(node, path);
+    const bool flag = node.kind == JsonNode::Kind::kBoolean;
+    if (!flag && node.kind != JsonNode::Kind::kObject && node.kind != JsonNode::Kind::kNull) {
+      reading_.problems.add(node.place, path,
+                            concat(shown(node),
+                                   " is no section; valid: an object in which nothing "
+                                   "is enabled"));
+      return;
+    }
+    const auto enabled = flag && node.boolean ? Found{member.place, path}  // on as a whole
+                                              : enabled_member(node, path);
     if (enabled) {
       reading_.problems.add(
-          member.place, *enabled,
+          enabled->place, enabled->path,
           concat("is enabled, and not built here: ", row.about, " Disable or remove it"));
     } else {
       reading_.notes.push_back({path, "nothing in it is enabled, so nothing is done"});
@@ -199,18 +213,22 @@ class Reader {
     const auto last = key.find_last_not_of(" \t\r\n");
     if (last != key.npos && last + 1 < key.size()) message += " (has trailing blanks)";
 
-    std::string elsewhere;
+    // What other programs call the clipping, wherever they have it.
+    if (key == "max_grad_norm") return message + "; write gradient_clipping at the top level";
+    std::vector<std::string> elsewhere;
     std::vector<std::string> here;
     for (const SchemaRow& row : config_schema()) {
       if (row_section(row) == section) {
         here.emplace_back(row_name(row));
         here.insert(here.end(), row.aliases.begin(), row.aliases.end());
-      } else if (row_name(row) == key && elsewhere.empty()) {
-        elsewhere = row.path;
+      } else if (row_name(row) == key) {
+        elsewhere.push_back(row.path);
       }
     }
-    if (!elsewhere.empty()) return message + " here; it belongs at " + elsewhere;
-    return message + "; the nearest is " + join_path(section, nearest(key, here));
+    // A name that many sections have ("enabled") belongs nowhere in particular.
+    if (elsewhere.size() == 1) return message + " here; it belongs at " + elsewhere.front();
+    const std::string near = nearest(key, here);
+    return near.empty() ? message : message + "; the nearest is " + join_path(section, near);
   }
 
   Reading& reading_;
@@ -224,6 +242,15 @@ const Setting* Reading::find(std::string_view path) const {
 }
 
 bool Reading::has_section(std::string_view path) const { return find(path) != nullptr; }
+
+bool Reading::batch_refused() const {
+  for (const char* path :
+       {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"}) {
+    const std::optional<Setting>& setting = settings[row_index(path)];
+    if (setting && setting->state == Setting::State::kRefused) return true;
+  }
+  return false;
+}
 
 void read_settings(const JsonNode& root, Reading& reading) {
   reading.settings.assign(config_schema().size(), std::nullopt);

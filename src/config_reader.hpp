@@ -37,6 +37,7 @@ struct Reading {
   // value that was refused. Auto counts once it is settled.
   const Setting* find(std::string_view path) const;
   bool has_section(std::string_view path) const;  // and it is an object
+  bool batch_refused() const;  // one of its three keys was: nothing follows from the others
 };
 
 // Types, ranges, unknown keys and spellings of every key by itself.

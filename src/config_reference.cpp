@@ -45,7 +45,11 @@ std::string names_besides(const SchemaRow& row) {
 std::string values_of(const SchemaRow& row) {
   std::string text = valid_values(row);
   if (row.nullable && text != "null") text += ", or null";
-  if (!row.automatic.fact.empty()) text += concat(", or \"auto\" (fact ", row.automatic.fact, ")");
+  if (!row.automatic.fact.empty()) {
+    text += concat(", or \"auto\" (fact ", row.automatic.fact, ")");
+  } else if (row.effect != Effect::kResult || row.path == "train_batch_size") {
+    if (is_value(row)) text += ", or \"auto\"";
+  }
   if (!row.not_built.empty()) {
     text += "; not built:";
     for (const std::string& word : row.not_built) text += " " + word;

@@ -93,7 +93,7 @@ void add_sgd_rows(std::vector<SchemaRow>& rows) {
     row.of_types = {"SGD"};
     rows.push_back(row);
   };
-  add("momentum", Type::kNumber, 0.0, "SGD here has no momentum.");
+  add("momentum", Type::kNumber, 0.0, "Momentum of SGD, which is plain here.");
   add("dampening", Type::kNumber, 0.0, "Part of momentum.");
   add("nesterov", Type::kBoolean, false, "Part of momentum.");
 }
@@ -157,7 +157,9 @@ void add_optimizer_rows(std::vector<SchemaRow>& rows) {
   rows.push_back(no_effect("optimizer.legacy_fusion", Type::kBoolean, false,
                            "Chooses between implementations in DeepSpeed.",
                            "there is one implementation here"));
-  rows.push_back({.path = "optimizer.params", .about = "Start values of every param group."});
+  rows.push_back({.path = "optimizer.params",
+                  .nullable = true,
+                  .about = "Start values of every param group."});
   rows.push_back({.path = "optimizer.params.lr",
                   .type = Type::kNumber,
                   .default_value = 1e-3,
@@ -199,6 +201,7 @@ void add_precision_rows(std::vector<SchemaRow>& rows) {
                               Effect::kResult, "Master weights here are fp32."));
   rows.push_back({.path = "bf16",
                   .old_name = "bfloat16",
+                  .nullable = true,
                   .about = "16-bit parameters with the range of fp32."});
   rows.push_back({.path = "bf16.enabled",
                   .type = Type::kSwitch,

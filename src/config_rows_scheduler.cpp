@@ -32,7 +32,8 @@ void add_type_rows(std::vector<SchemaRow>& rows) {
        .field = {
            [](Config& c, const Value& v) { c.scheduler.emplace().type = std::get<std::string>(v); },
            [](const Config& c) { return c.scheduler ? Value(c.scheduler->type) : Value(); }}});
-  rows.push_back({.path = "scheduler.params", .about = "Parameters of the schedule."});
+  rows.push_back(
+      {.path = "scheduler.params", .nullable = true, .about = "Parameters of the schedule."});
   rows.push_back(default_only("scheduler.params.last_batch_iteration", Type::kInteger,
                               std::int64_t{-1}, Effect::kResult,
                               "Where DeepSpeed resumes; here a checkpoint says so.", {.low = -1}));
@@ -86,7 +87,7 @@ void add_warmup_rows(std::vector<SchemaRow>& rows) {
                   .of_types = {kDecay, kCosine},
                   .automatic = {.fact = "total_steps", .from_facts = known<&Facts::total_steps>},
                   .about = "Updates of the whole training; from there on the rate stays.",
-                  .default_text = "required",
+                  .default_text = kRequired,
                   .field = field<&Config::scheduler, &SchedulerSettings::total_num_steps>()});
   rows.push_back({.path = "scheduler.params.warmup_min_ratio",
                   .type = Type::kNumbers,
@@ -110,14 +111,14 @@ void add_cycle_rows(std::vector<SchemaRow>& rows) {
                   .range = kFiniteFloat,
                   .of_types = {kOneCycle},
                   .about = "Rate at both ends of the cycle.",
-                  .default_text = "required",
+                  .default_text = kRequired,
                   .field = field<&Config::scheduler, &SchedulerSettings::cycle_min_lr>()});
   rows.push_back({.path = "scheduler.params.cycle_max_lr",
                   .type = Type::kNumbers,
                   .range = kFiniteFloat,
                   .of_types = {kOneCycle},
                   .about = "Rate at the peak of the cycle.",
-                  .default_text = "required",
+                  .default_text = kRequired,
                   .field = field<&Config::scheduler, &SchedulerSettings::cycle_max_lr>()});
   rows.push_back({.path = "scheduler.params.cycle_first_step_size",
                   .type = Type::kInteger,

@@ -10,8 +10,10 @@ namespace {
 void check_precision(Reading& reading, const Config& config) {
   if (!config.fp16_enabled.value_or(false) || !config.bf16_enabled.value_or(false)) return;
   const Setting& bf16 = *reading.find("bf16.enabled");
+  const Setting& fp16 = *reading.find("fp16.enabled");
   reading.problems.add(bf16.place, bf16.path,
-                       "bf16 and fp16 are both enabled; parameters have one type: enable one");
+                       concat("is true, and so is ", fp16.path, " at ", to_string(fp16.place),
+                              "; parameters have one type: enable one"));
 }
 
 // "optimizer.params" and "scheduler.params" hold what the type in their section takes.
@@ -66,7 +68,7 @@ void check_optimizer(Reading& reading, Config& config) {
 
 void check_loss_scale(Reading& reading, const Config& config) {
   const LossScaleSettings& fp16 = config.loss_scale;
-  if (fp16.loss_scale > 0) return;
+  if (fp16.loss_scale > 0 || !config.fp16_enabled.value_or(true)) return;
   const double start = std::ldexp(1.0, fp16.initial_scale_power);
   if (fp16.min_loss_scale <= start) return;
   const Setting* culprit = reading.find("fp16.min_loss_scale");
@@ -82,7 +84,9 @@ void check_scheduler(Reading& reading, Config& config) {
   const auto& section = reading.settings[row_index("scheduler")];
   if (!section.has_value() || section->state != Setting::State::kGiven) return;
   if (!config.scheduler) {
-    if (!reading.settings[row_index("scheduler.type")].has_value()) {
+    const auto& type = reading.settings[row_index("scheduler.type")];
+    const bool null = type && type->state == Setting::State::kNull;
+    if (!type || (null && reading.has_section("scheduler.params"))) {
       reading.warnings.push_back({"scheduler", "has no type, so rates stay as they are set"});
     }
     return;
@@ -173,7 +177,9 @@ void check_offload(const Facts& facts, Reading& reading) {
     const Setting* device = reading.find(path);
     if (device == nullptr || device->value == Value(std::string("none"))) continue;
     reading.problems.add(device->place, device->path,
-                         "offloading is not built here; valid on this device: \"none\"");
+                         concat(value_text(config_schema()[row_index(path)], device->value),
+                                ": offloading is not built here; valid on this device: "
+                                "\"none\""));
   }
 }
 
@@ -193,12 +199,17 @@ void check_communication_type(const Facts& facts, Reading& reading, const Config
     reading.notes.push_back({type->path, "sums are in fp32 whatever gradients travel in"});
     return;
   }
-  const std::optional<DType> gradients =
-      config.grad_accum_dtype ? config.grad_accum_dtype : facts.dtype;
+  std::optional<DType> params = facts.dtype;
+  if (config.bf16_enabled.value_or(false)) params = DType::kBFloat16;
+  if (config.fp16_enabled.value_or(false)) params = DType::kFloat16;
+  const std::optional<DType> gradients = config.grad_accum_dtype ? config.grad_accum_dtype : params;
   if (gradients && *gradients != wire) {
-    reading.problems.add(type->place, type->path,
-                         concat(dtype_name(wire), " would round gradients, which are ",
-                                dtype_name(*gradients), "; valid: fp32, ", dtype_name(*gradients)));
+    reading.problems.add(
+        type->place, type->path,
+        concat(
+            dtype_name(wire), " would round gradients, which are ", dtype_name(*gradients),
+            "; valid: fp32",
+            *gradients == DType::kFloat32 ? std::string() : concat(", ", dtype_name(*gradients))));
   }
 }
 

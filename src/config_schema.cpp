@@ -101,6 +101,13 @@ bool is_of_type(const SchemaRow& row, const Config& config) {
   return std::find(row.of_types.begin(), row.of_types.end(), type) != row.of_types.end();
 }
 
+bool plays_a_part(const SchemaRow& row, const Config& config) {
+  if (row.policy != Policy::kActs || !is_of_type(row, config)) return false;
+  if (row.from_stage > config.zero.stage && !config.runtime.choose_stage) return false;
+  const bool scales = row_section(row) == "fp16" && row_name(row) != "enabled";
+  return !scales || config.fp16_enabled.value_or(true);
+}
+
 std::string valid_values(const SchemaRow& row) {
   if (row.policy == Policy::kDefaultOnly) {
     return is_empty(row.default_value) ? "null" : value_text(row, row.default_value);

@@ -73,7 +73,7 @@ struct Access {
 
 // How "auto" is settled.
 struct Auto {
-  std::string_view fact = {};                        // its name in Facts
+  std::string_view fact = {};                   // its name in Facts
   Value (*from_facts)(const Facts&) = nullptr;  // empty: not known
   Value (*otherwise)(const Config&) = nullptr;  // without the fact, with a note
   bool only_auto = false;                       // the fact plays no part where a value stands
@@ -122,6 +122,12 @@ std::string_view row_section(const SchemaRow& row);
 bool is_value(const SchemaRow& row);
 // Whether the row belongs to the type that is chosen in its section ("optimizer", "scheduler").
 bool is_of_type(const SchemaRow& row, const Config& config);
+// Whether anything depends on the row under this configuration: it acts, and neither the stage nor
+// the precision leaves it idle.
+bool plays_a_part(const SchemaRow& row, const Config& config);
+
+// The default_text of what a type cannot do without.
+inline constexpr const char* kRequired = "required";
 
 // "a whole number, at least 1", "one of AdamW, Adam, SGD", ...
 std::string valid_values(const SchemaRow& row);

@@ -96,7 +96,8 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
       best = candidate;
     }
   }
-  return best;
+  // With half of the letters changed it is another word.
+  return 2 * best_distance > std::max(wanted.size(), best.size()) ? std::string() : best;
 }
 
 }  // namespace zero::detail

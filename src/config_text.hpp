@@ -21,7 +21,8 @@ std::string quoted(std::string_view text, std::size_t limit = std::string_view::
 std::string shortened(std::string_view text, std::size_t limit);
 
 // The candidate with the fewest insertions, deletions and replacements of single characters to
-// `name`, the first of several; upper and lower case count as the same. Empty without candidates.
+// `name`, the first of several; upper and lower case count as the same. Empty if more than half of
+// the longer one would have to change.
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 std::string lowercase(std::string_view text);

@@ -110,10 +110,11 @@ void Registration::check_precision(const ParamState& param) const {
   const std::optional<DType>& wire = rt_.config.communication_data_type;
   const DType gradients = rt_.config.grad_accum_dtype.value_or(param.dtype);
   if (wire && *wire != DType::kFloat32 && *wire != gradients && param.has_state) {
-    throw ConfigError(concat("communication_data_type is ", dtype_name(*wire),
-                             ", which would round the gradient of parameter ", param.spec.name,
-                             ", of type ", dtype_name(gradients), "; fp32 or ",
-                             dtype_name(gradients), " are valid"));
+    throw ConfigError(
+        concat("communication_data_type is ", dtype_name(*wire),
+               ", which would round the gradient of parameter ", param.spec.name, ", of type ",
+               dtype_name(gradients), "; valid: fp32",
+               gradients == DType::kFloat32 ? std::string() : concat(", ", dtype_name(gradients))));
   }
 }
 

@@ -1,4 +1,5 @@
 // "auto" and the facts that settle it; old forms; keys that depend on the device.
+#include "src/config_schema.hpp"
 #include "tests/config_fixtures.hpp"
 
 namespace zero {
@@ -93,13 +94,13 @@ TEST(ConfigAuto, WhatChangesTheResultIsRefusedAllAtOnceWithItsFact) {
                   "weight_decay": "auto", "bias_correction": "auto"}},
     "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": "auto",
                   "total_num_steps": "auto"}},
-    "fp16": {"loss_scale": "auto"}, "runtime": {"reproducible": "auto"}})");
-  EXPECT_CONTAINS(message, "10 problems");
+    "runtime": {"reproducible": "auto"}})");
+  EXPECT_CONTAINS(message, "9 problems");
   for (const char* part :
        {"gradient_clipping: \"auto\" is not settled", "the fact clipping", "params.lr: \"auto\"",
         "the fact lr", "params.betas: ", "params.eps: ", "params.weight_decay: ",
         "bias_correction: \"auto\" cannot be settled", "the fact warmup_steps",
-        "the fact total_steps", "fp16.loss_scale: \"auto\"", "runtime.reproducible: \"auto\""}) {
+        "the fact total_steps", "runtime.reproducible: \"auto\""}) {
     EXPECT_CONTAINS(message, part);
   }
 }
@@ -139,6 +140,26 @@ TEST(ConfigAuto, PrecisionStaysOpenWithoutADtype) {
   EXPECT_NO_WARNING(config, "fp16: ");
   EXPECT_EQ(config.loss_scale.hysteresis, 3);
   EXPECT_NO_THROW(parse(R"({"fp16": {"enabled": "auto"}, "bf16": {"enabled": "auto"}})"));
+}
+
+// True once in the file: the other one is off, whatever a fact says.
+TEST(ConfigAuto, PrecisionOfTheFileWins) {
+  Facts facts;
+  facts.dtype = DType::kBFloat16;
+  for (const char* text : {R"({"fp16": {"enabled": true}, "bf16": {"enabled": "auto"}})",
+                           R"({"bf16": {"enabled": "auto"}, "fp16": {"enabled": true}})"}) {
+    const Config config = with(text, facts);
+    EXPECT_EQ(config.fp16_enabled, true);
+    EXPECT_EQ(config.bf16_enabled, false);
+    EXPECT_WARNS(config, "fp16.enabled: the file says true; the fact dtype bf16 is not used");
+  }
+}
+
+TEST(ConfigAuto, KeysOfTheLossScalePlayNoPartWithoutFp16) {
+  EXPECT_WARNS(parse(R"({"fp16": {"loss_scale_window": "auto"}})"),
+               "fp16.loss_scale_window: \"auto\": the default is taken, 1000");
+  EXPECT_CONTAINS(refusal(R"({"fp16": {"enabled": true, "loss_scale": "auto"}})"),
+                  "fp16.loss_scale: \"auto\" cannot be settled");
 }
 
 TEST(ConfigAuto, AMissingOptimizerIsTheFacts) {
@@ -219,10 +240,19 @@ TEST(ConfigAuto, ForAPlanDefaultsWillDo) {
     "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": "auto"}}})",
                        facts);
   EXPECT_EQ(config.optimizer.lr, 1e-3);
-  EXPECT_EQ(config.scheduler->total_num_steps, 1);
+  EXPECT_TRUE(config.scheduler->total_num_steps.has_value());
+  EXPECT_NO_WARNING(config, "longer than the training");
   config.resolve_batch(3, 2);
   EXPECT_EQ(config.train_batch_size, 6);
   EXPECT_WARNS(config, "optimizer.params.lr: \"auto\" without the fact lr: the default is taken");
+  // Whatever the key.
+  for (const detail::SchemaRow& row : detail::config_schema()) {
+    if (!is_value(row) || row.type == detail::ValueType::kText) continue;
+    const bool sgd = row.of_types == std::vector<std::string>{"SGD"};
+    std::string text = nested(row.path, "\"auto\"");
+    if (sgd) text.replace(text.find("\"Adam\""), 6, "\"SGD\"");
+    EXPECT_NO_THROW(with(text, facts)) << text;
+  }
 }
 
 TEST(ConfigAuto, BatchKeysFollowFromOthersOrNeedTheirFact) {
@@ -278,6 +308,9 @@ TEST(ConfigAuto, BatchKeysFollowFromOthersOrNeedTheirFact) {
   // In one message with all else.
   Facts world;
   world.world_size = 2;
+  EXPECT_FALSE(contains(refused("{\"train_batch_size\": 0}", world), "not given"));
+  EXPECT_CONTAINS(refused("{\"train_batch_size\": 9}", world),
+                  "train_batch_size 9 (file.json:1:2)");
   const std::string both = refused("{\"gradient_clipping\": -1}", world);
   EXPECT_CONTAINS(both, "gradient_clipping: -1");
   EXPECT_CONTAINS(both, "give train_batch_size or train_micro_batch_size_per_gpu");
@@ -292,10 +325,10 @@ TEST(ConfigAuto, FactsOfTheBatchThatTheFileOverrulesAreWarnedOf) {
       with(R"({"train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": 4})", facts);
   EXPECT_EQ(config.train_batch_size, 24);
   EXPECT_WARNS(config,
-               "train_micro_batch_size_per_gpu: the file settles it as 3; the fact "
+               "train_micro_batch_size_per_gpu: settled as 3 by file.json:1:2; the fact "
                "micro_batch 5 is not used");
   EXPECT_WARNS(config,
-               "gradient_accumulation_steps: the file settles it as 4; the fact "
+               "gradient_accumulation_steps: settled as 4 by file.json:1:39; the fact "
                "accumulation 7 is not used");
 }
 
@@ -327,6 +360,21 @@ TEST(ConfigOldForms, MeanTheNewOnesWithAWarning) {
   EXPECT_NO_WARNING(parse(nested("zero_optimization.cpu_offload", "null")), "offload");
 }
 
+TEST(ConfigOldForms, KeysCanBeSetInTheOldBoolean) {
+  Config config = parse("{\"zero_optimization\": true}");
+  config.set("zero_optimization.reduce_bucket_size", "7");
+  EXPECT_EQ(config.zero.stage, 1);
+  EXPECT_EQ(config.zero.reduce_bucket_size, 7);
+  config.set("zero_optimization.stage", "3");
+  EXPECT_EQ(config.zero.stage, 3);
+  Config merged = parse("{\"zero_optimization\": true}");
+  merged.merge("{\"zero_optimization\": {\"overlap_comm\": true}}");
+  EXPECT_EQ(merged.zero.stage, 1);
+  EXPECT_TRUE(merged.zero.overlaps());
+  merged.set("zero_optimization", "false");
+  EXPECT_EQ(merged.zero.stage, 0);
+}
+
 TEST(ConfigOldForms, OldAndNewMayNotContradict) {
   const auto both = [](const char* old, const char* device) {
     return std::string("{\"zero_optimization\": {\"cpu_offload\": ") + old +
@@ -352,12 +400,12 @@ TEST(ConfigDevice, OffloadingIsANoteOnTheHostAndRefusedElsewhere) {
     const std::string path = std::string("zero_optimization.") + section + ".device";
     const std::string cpu = nested(path, "\"cpu\"");
     EXPECT_WARNS(parse(cpu), path + ": \"cpu\": no effect: nothing to move on the host device");
-    EXPECT_CONTAINS(refused(cpu, cuda), path + ": offloading is not built here");
+    EXPECT_CONTAINS(refused(cpu, cuda), path + ": \"cpu\": offloading is not built here");
     EXPECT_NO_THROW(with(nested(path, "\"none\""), cuda));
     EXPECT_CONTAINS(refusal(nested(path, "\"nvme\"")), "\"nvme\" is not built here");
   }
   EXPECT_CONTAINS(refused(nested("zero_optimization.cpu_offload", "true"), cuda),
-                  "zero_optimization.cpu_offload: offloading is not built here");
+                  "zero_optimization.cpu_offload: \"cpu\": offloading is not built here");
 }
 
 TEST(ConfigDevice, OtherKindsOfRanksAreWarnedOf) {
@@ -385,6 +433,9 @@ TEST(ConfigTypes, GradientsTravelInATypeThatHoldsThem) {
   Facts fp16;
   fp16.dtype = DType::kFloat16;
   EXPECT_CONTAINS(refused(wire + "}", fp16), "valid: fp32, fp16");
+  // The file's precision is the type, before any fact.
+  EXPECT_NO_THROW(with(wire + ", \"bf16\": {\"enabled\": true}}", fp16));
+  EXPECT_CONTAINS(refusal(wire + ", \"fp16\": {\"enabled\": true}}"), "gradients, which are fp16");
   EXPECT_WARNS(with("{\"communication_data_type\": \"fp32\"}", bf16),
                "communication_data_type: sums are in fp32 whatever gradients travel in");
 }

@@ -141,7 +141,7 @@ TEST(ConfigBatch, ASecondCallChangesNothing) {
   Config file = with({std::nullopt, 4, std::nullopt});
   file.resolve_batch(2, 8);
   const auto warnings = file.warnings();
-  EXPECT_WARNS(file, "the file settles it as 4; the caller's 8 is not used");
+  EXPECT_WARNS(file, "settled as 4 by file.json:1:38; the caller's 8 is not used");
   file.resolve_batch(2, 8);
   EXPECT_EQ(file.warnings(), warnings);
   file.resolve_batch(2, 4);
@@ -155,8 +155,8 @@ TEST(ConfigBatch, ASecondCallChangesNothing) {
   // What is settled stays, and it was not the file.
   caller.resolve_batch(2, 4);
   EXPECT_EQ(caller.micro_batch_size, 8);
-  EXPECT_NO_WARNING(caller, "the file");
-  EXPECT_WARNS(caller, "an earlier call settled it as 8; the caller's 4 is not used");
+  EXPECT_NO_WARNING(caller, "by file.json");
+  EXPECT_WARNS(caller, "settled as 8 by an earlier call; the caller's 4 is not used");
   const auto after = caller.warnings();
   caller.resolve_batch(2, 4);
   EXPECT_EQ(caller.warnings(), after);

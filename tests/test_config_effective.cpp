@@ -81,7 +81,7 @@ TEST(ConfigEffective, SaysWhereAValueComesFrom) {
   EXPECT_EQ(find(config, "train_micro_batch_size_per_gpu").origin, "follows from the batch sizes");
   EXPECT_EQ(find(config, "gradient_accumulation_steps").origin, "default");
   config.set("gradient_clipping", "2");
-  EXPECT_EQ(find(config, "gradient_clipping").origin, "set(gradient_clipping):1:1");
+  EXPECT_EQ(find(config, "gradient_clipping").origin, "set(gradient_clipping)");
   config.zero.stage = 3;
   EXPECT_EQ(find(config, "zero_optimization.stage").origin, "set by the program");
   EXPECT_EQ(find(config, "zero_optimization.stage").value, "3");

@@ -207,9 +207,11 @@ TEST(ConfigRules, KeysWithoutEffectAreNotedWhenTheyAskForSomething) {
 
 TEST(ConfigRules, TheSmallestScaleIsNotAboveTheFirst) {
   EXPECT_NO_THROW(parse("{\"fp16\": {\"min_loss_scale\": 65536}}"));
-  EXPECT_CONTAINS(refusal("{\"fp16\": {\"min_loss_scale\": 65537}}"), "fp16.min_loss_scale");
-  EXPECT_CONTAINS(refusal("{\"fp16\": {\"min_loss_scale\": 4, \"initial_scale_power\": 1}}"),
+  EXPECT_CONTAINS(refusal("{\"fp16\": {\"enabled\": true, \"min_loss_scale\": 65537}}"),
                   "fp16.min_loss_scale");
+  EXPECT_CONTAINS(
+      refusal("{\"fp16\": {\"enabled\": true, \"min_loss_scale\": 4, \"initial_scale_power\": 1}}"),
+      "fp16.min_loss_scale");
   EXPECT_NO_THROW(parse("{\"fp16\": {\"initial_scale_power\": 0}}"));
   EXPECT_NO_THROW(parse("{\"fp16\": {\"min_loss_scale\": 1e6, \"loss_scale\": 128}}"));
 }

@@ -38,8 +38,10 @@ TEST(ConfigText, Nearest) {
   EXPECT_EQ(nearest("kitten", {"mitten", "sitting"}), "mitten");
   EXPECT_EQ(nearest("STAGE", {"stake", "stage"}), "stage");
   EXPECT_EQ(nearest("ab", {"ba", "abcd", "a"}), "a");  // 2, 2, 1
-  EXPECT_EQ(nearest("", {"abc", "ab"}), "ab");
-  EXPECT_EQ(nearest("x", {"a", "b"}), "a");  // the first of equals
+  EXPECT_EQ(nearest("xy", {"xa", "xb"}), "xa");        // the first of equals
+  EXPECT_EQ(nearest("abcd", {"abxy"}), "abxy");
+  EXPECT_EQ(nearest("abcd", {"axyz"}), "");  // another word
+  EXPECT_EQ(nearest("", {"abc", "ab"}), "");
   EXPECT_EQ(nearest("x", {}), "");
 }
 

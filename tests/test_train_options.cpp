@@ -104,4 +104,35 @@ TEST(TrainOptions, SetTakesAnyValueAndRefusesAMissingOne) {
   EXPECT_THROW(resolved({"--heads", "5"}), std::invalid_argument);
 }
 
+TEST(TrainOptions, FactsSettleAuto) {
+  const std::string path = file_with(R"({"train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto", "gradient_clipping": "auto",
+    "optimizer": {"type": "AdamW", "params": {"lr": "auto"}},
+    "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": "auto"}},
+    "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}, "bf16": {"enabled": "auto"}})");
+  const zero::Config config = resolved({"--config", path.c_str(), "--fact", "lr=0.25", "--fact",
+                                        "clipping=2", "--accumulation", "3", "--micro-batch", "5",
+                                        "--dtype", "bf16", "--steps", "77", "--width", "64"})
+                                  .config;
+  EXPECT_EQ(config.optimizer.lr, 0.25);
+  EXPECT_EQ(config.gradient_clipping, 2);
+  EXPECT_EQ(config.accumulation_steps, 3);
+  EXPECT_EQ(config.micro_batch_size, 5);
+  EXPECT_EQ(config.scheduler->total_num_steps, 77);
+  EXPECT_EQ(config.zero.reduce_bucket_size, 64 * 64);
+  EXPECT_EQ(config.bf16_enabled, true);
+  EXPECT_THROW(resolved({"--config", path.c_str()}), zero::ConfigError);
+}
+
+TEST(TrainOptions, FactsAreHeardWithoutAFileToo) {
+  EXPECT_THROW(resolved({"--fact", "nonsense=5"}), zero::ConfigError);
+  EXPECT_THROW(resolved({"--fact", "lr"}), zero::ConfigError);
+  EXPECT_THROW(resolved({"--fact", "lr=1", "--fact", "lr=2"}), zero::ConfigError);
+  EXPECT_THROW(resolved({"--fact", "dtype=bf16", "--dtype", "fp32"}), zero::ConfigError);
+  EXPECT_EQ(resolved({"--fact", "dtype=bf16"}).dtype, zero::DType::kBFloat16);
+  const auto warnings = resolved({"--fact", "lr=5"}).config.warnings();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].path, "optimizer.params.lr");
+}
+
 }  // namespace

@@ -69,8 +69,11 @@ std::string explain_text(const zero::Config& config) {
 std::string diff_text(const zero::Config& a, const zero::Config& b) {
   std::map<std::string, std::string> of_a;
   std::ostringstream out;
-  for (const zero::EffectiveValue& value : a.effective()) of_a[value.path] = value.value;
+  for (const zero::EffectiveValue& value : a.effective()) {
+    if (value.acts) of_a[value.path] = value.value;
+  }
   for (const zero::EffectiveValue& value : b.effective()) {
+    if (!value.acts) continue;
     const auto found = of_a.find(value.path);
     if (found == of_a.end()) {
       out << value.path << ": (not there) -> " << value.value << '\n';

@@ -99,7 +99,13 @@ zero::Facts facts_of(const Options& options) {
   };
   if (options.micro_batch) know(facts.micro_batch, options.micro_batch);
   if (options.accumulation) know(facts.accumulation, options.accumulation);
-  if (options.dtype) know(facts.dtype, zero::dtype_from_name(*options.dtype));
+  if (options.dtype) {
+    const auto flag = zero::dtype_from_name(*options.dtype);
+    if (facts.dtype && facts.dtype != flag) {
+      throw zero::ConfigError("--fact dtype contradicts --dtype " + *options.dtype);
+    }
+    facts.dtype = flag;
+  }
   if (options.steps > 0) know(facts.total_steps, options.steps);
   know(facts.hidden_size, std::int64_t{options.shape.width});
   return facts;
@@ -167,10 +173,11 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
 }
 
 Setup resolve(const Options& options) {
+  const zero::Facts facts = facts_of(options);
   Setup setup{options,
               options.config_path.empty()
-                  ? zero::Config::parse(kDefaultConfig, "built-in config")
-                  : zero::Config::load(options.config_path, facts_of(options)),
+                  ? zero::Config::parse(kDefaultConfig, "built-in config", facts)
+                  : zero::Config::load(options.config_path, facts),
               options.shape, zero::DType::kFloat32};
   zero::Config& config = setup.config;
   // Before the assignments, so that they do not meet what the flag overrides; and after them, since
@@ -184,6 +191,10 @@ Setup resolve(const Options& options) {
     apply_set(config, assignment);
   }
   flag_dtype();
+  // What the parameters are, unless the file says otherwise.
+  if (facts.dtype && !options.dtype && precision::dtype_of(config) == zero::DType::kFloat32) {
+    apply_dtype(config, *facts.dtype);
+  }
   if (options.stage) config.set("zero_optimization.stage", std::to_string(*options.stage));
   if (options.micro_batch) {
     config.set("train_micro_batch_size_per_gpu", std::to_string(*options.micro_batch));
@@ -195,7 +206,9 @@ Setup resolve(const Options& options) {
 
   // With a total in the file the micro-batch follows from it; else the model's own default stands.
   std::optional<std::int64_t> own;
-  if (!config.train_batch_size && !config.micro_batch_size) own = options.shape.micro_batch;
+  if (!config.train_batch_size && !config.micro_batch_size && !facts.micro_batch) {
+    own = options.shape.micro_batch;
+  }
   config.resolve_batch(options.ranks, own);
   if (config.micro_batch_size.value() > (1 << 30)) {
     throw zero::ConfigError("train_micro_batch_size_per_gpu is " +

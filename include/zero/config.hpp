@@ -108,6 +108,7 @@ struct EffectiveValue {
   std::string path;    // "zero_optimization.stage", under the name in use today
   std::string value;   // JSON; null where there is none
   std::string origin;  // "ds_config.json:12:7", "default", "fact lr", ...
+  bool acts = true;    // false: nothing depends on it here, or at this stage and precision
 };
 
 // The page about every key, in Markdown, from the table that reads the file.

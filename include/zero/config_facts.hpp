@@ -12,7 +12,9 @@
 
 namespace zero {
 
-// Answers to "auto". What the file fixes, wins over a fact, with a warning if they differ.
+// Answers to "auto". What the file fixes, wins over a fact, with a warning if they differ. Those of
+// the batch count where a key is missing as well, and so do those of the optimizer where its whole
+// section is.
 struct Facts {
   std::optional<std::int64_t> micro_batch;         // train_micro_batch_size_per_gpu
   std::optional<std::int64_t> accumulation;        // gradient_accumulation_steps

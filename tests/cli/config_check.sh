@@ -118,7 +118,7 @@ refused check wrong.json --world-size 2 -- \
   'wrong.json:11:5: zero_optimization.stage: duplicate key, on lines 9 and 11' \
   'wrong.json:12:5: zero_optimization["overlap_comm "]: unknown key (has trailing blanks); the nearest is zero_optimization.overlap_comm' \
   'zero_optimization.zero_hpz_partition_size: 8' 'amp.enabled' \
-  'both enabled' 'wrong.json:18:3: lr: unknown key here; it belongs at optimizer.params.lr'
+  'and so is fp16.enabled at wrong.json:16:12' 'wrong.json:18:3: lr: unknown key here; it belongs at optimizer.params.lr'
 for n in {2..6} {9..13} {15..18}; do
   [[ $n == 4 || $n == 5 || $n == 16 ]] || has errors "wrong.json:$n:"
 done

@@ -54,14 +54,14 @@ differ plain.json changed.json -- \
   'optimizer.params.eps: 1e-08 -> (not there)' \
   'optimizer.params.bias_correction: true -> (not there)' \
   'optimizer.params.adam_w_mode: true -> (not there)' \
-  'optimizer.params.amsgrad: false -> (not there)' \
-  'optimizer.params.momentum: (not there) -> 0' 'optimizer.params.dampening: (not there) -> 0' \
-  'optimizer.params.nesterov: (not there) -> false' 'scheduler.type: null -> "WarmupLR"' \
-  'scheduler.params.last_batch_iteration: (not there) -> -1' \
+  'scheduler.type: null -> "WarmupLR"' \
   'scheduler.params.warmup_min_lr: (not there) -> 0' \
   'scheduler.params.warmup_max_lr: (not there) -> null' \
   'scheduler.params.warmup_num_steps: (not there) -> 1000' \
   'scheduler.params.warmup_type: (not there) -> "log"' \
+  'zero_optimization.stage3_model_persistence_threshold: (not there) -> 9223372036854775807' \
+  'zero_optimization.stage3_param_persistence_threshold: (not there) -> 100000' \
+  'zero_optimization.stage3_prefetch_bucket_size: (not there) -> 50000000' \
   'zero_optimization.stage: 2 -> 3' 'zero_optimization.overlap_comm: false -> true'
 # With ranks both have the same batch sizes.
 ends_with 1 diff plain.json changed.json --world-size 4
@@ -78,13 +78,20 @@ same plain.json open.json --fact lr=3e-4
 differ plain.json open.json --fact lr=1e-4 -- 'optimizer.params.lr: 3e-04 -> 1e-04'
 sed 's/, "params".*}}/}/; s/"gradient_clipping": 0.5/"gradient_clipping": 0.5, "fp16": {"enabled": "auto"}/' \
   plain.json > switch.json
-differ plain.json switch.json -- 'optimizer.params.lr: 3e-04 -> 0.001' 'fp16.enabled: false -> "auto"'
+differ plain.json switch.json -- 'optimizer.params.lr: 3e-04 -> 0.001' 'fp16.enabled: false -> "auto"' \
+  'fp16.loss_scale: (not there) -> 0' 'fp16.initial_scale_power: (not there) -> 16' \
+  'fp16.loss_scale_window: (not there) -> 1000' 'fp16.hysteresis: (not there) -> 2' \
+  'fp16.consecutive_hysteresis: (not there) -> false' 'fp16.min_loss_scale: (not there) -> 1'
+# Keys without effect make no difference.
+sed 's/"gradient_clipping": 0.5/"gradient_clipping": 0.5, "steps_per_print": 3, "dump_state": true/' \
+  plain.json > idle.json
+same plain.json idle.json
 
 # What explain writes is no other configuration.
 "$config" explain template.json "${needed[@]}" --world-size 2 > explained.json
 same template.json explained.json "${needed[@]}" --world-size 2
 
-# Refused: which of the two is named.
+# Refused: which of the two is named; both, if both are.
 echo '{"zero_optimisation": {}}' > typo.json
 refused diff plain.json typo.json -- 'typo.json:1:2: zero_optimisation' zero_optimization
 refused diff typo.json plain.json -- 'typo.json:1:2: zero_optimisation'

@@ -4,10 +4,12 @@
 #include <fstream>
 #include <utility>
 
+#include "src/config_auto.hpp"
 #include "src/config_edit.hpp"
 #include "src/config_json.hpp"
 #include "src/config_provenance.hpp"
 #include "src/config_reader.hpp"
+#include "src/config_rules.hpp"
 #include "src/config_schema.hpp"
 #include "src/config_text.hpp"
 #include "zero/error.hpp"
@@ -56,7 +58,7 @@ Config::Config(std::shared_ptr<const detail::JsonNode> tree, const Facts& facts,
     : tree_(std::move(tree)),
       json_(std::make_shared<const std::string>(detail::write_json(*tree_))),
       provenance_(std::make_shared<const detail::Provenance>()),
-      facts_(facts) {
+      facts_(std::make_shared<const Facts>(facts)) {
   const Facts usable = detail::usable_facts(facts, reading.problems);
   detail::read_settings(*tree_, reading);
   const auto& rows = detail::config_schema();
@@ -81,7 +83,7 @@ Config::Config(std::shared_ptr<const detail::JsonNode> tree, const Facts& facts,
 
 Config Config::read(detail::JsonNode tree, const Facts& facts, detail::Reading reading) {
   Config config(std::make_shared<const detail::JsonNode>(std::move(tree)), facts, reading);
-  if (facts.world_size && !reading.batch_refused()) {
+  if (facts.world_size.value_or(0) > 0 && !reading.batch_refused()) {
     try {
       config.resolve_batch(*facts.world_size);
     } catch (const ConfigError& error) {
@@ -124,7 +126,7 @@ void Config::set(std::string_view path, std::string_view json_value) {
   const detail::Place place{std::make_shared<const std::string>(origin), 0, 0};
   detail::JsonNode tree = *tree_;
   detail::set_value(tree, path, detail::parse_word_or_json(json_value, origin), place);
-  *this = read(std::move(tree), facts_, {});
+  *this = read(std::move(tree), *facts_, {});
 }
 
 void Config::merge(std::string_view json_object) {
@@ -136,11 +138,7 @@ void Config::merge(std::string_view json_object) {
   }
   detail::JsonNode tree = *tree_;
   detail::merge_objects(tree, std::move(patch));
-  *this = read(std::move(tree), facts_, {});
-}
-
-bool Config::was_auto(std::string_view path) const {
-  return provenance_->rows[detail::row_index(path)].was_auto;
+  *this = read(std::move(tree), *facts_, {});
 }
 
 std::string to_string(const Remark& remark) { return remark.path + ": " + remark.message; }

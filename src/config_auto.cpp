@@ -1,6 +1,9 @@
 // What is "auto", and the facts that settle it (semantics, section 5).
+#include "src/config_auto.hpp"
+
+#include <algorithm>
+
 #include "src/config_convert.hpp"
-#include "src/config_reader.hpp"
 #include "zero/error.hpp"
 
 namespace zero::detail {
@@ -15,8 +18,7 @@ Value fact_of(const SchemaRow& row, const Facts& facts) {
 }
 
 bool is_batch(const SchemaRow& row) {
-  return row.path == "train_batch_size" || row.path == "train_micro_batch_size_per_gpu" ||
-         row.path == "gradient_accumulation_steps";
+  return std::find(kBatchPaths.begin(), kBatchPaths.end(), row.path) != kBatchPaths.end();
 }
 
 void take_fact(const SchemaRow& row, Value value, Setting& setting, Reading& reading) {
@@ -50,6 +52,10 @@ Facts usable_facts(Facts facts, Problems& problems) {
     problems.add(concat("facts: hidden_size: ", *facts.hidden_size,
                         " is out of range; valid: 1 to ", kMostHidden));
     facts.hidden_size.reset();
+  }
+  if (facts.world_size && *facts.world_size < 1) {
+    problems.add(concat("facts: world_size: ", *facts.world_size, "; valid: 1 or more"));
+    facts.world_size.reset();
   }
   return facts;
 }
@@ -95,8 +101,8 @@ void settle_auto(std::size_t index, const Facts& facts, const Config& config, Re
       setting->value = row.type == ValueType::kInteger ? Value(kAnySteps) : Value(kAnyRate);
       setting->state = Setting::State::kGiven;
     }
-    const std::string text =
-        is_empty(row.default_value) ? row.default_text : value_text(row, row.default_value);
+    const Value& taken = is_empty(setting->value) ? row.default_value : setting->value;
+    const std::string text = is_empty(taken) ? row.default_text : value_text(row, taken);
     reading.notes.push_back(
         {setting->path, concat(without_fact(row), ": the default is taken, ", text)});
   } else {

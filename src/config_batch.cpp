@@ -12,9 +12,9 @@ namespace {
 
 using Size = std::optional<std::int64_t>;
 
-constexpr const char* kTrain = "train_batch_size";
-constexpr const char* kMicro = "train_micro_batch_size_per_gpu";
-constexpr const char* kAccumulation = "gradient_accumulation_steps";
+constexpr std::string_view kTrain = detail::kBatchPaths[0];
+constexpr std::string_view kMicro = detail::kBatchPaths[1];
+constexpr std::string_view kAccumulation = detail::kBatchPaths[2];
 
 // a x b x c, empty if beyond 64 bits. REQUIRES: all positive.
 Size product(std::int64_t a, std::int64_t b, std::int64_t c) {
@@ -58,17 +58,17 @@ void Config::resolve_batch(int world_size, std::optional<std::int64_t> caller_mi
     throw UsageError(
         detail::concat("resolve_batch: world size ", world_size, "; valid: 1 or more"));
   }
-  const Size known_micro = facts_.micro_batch ? facts_.micro_batch : caller_micro;
+  const Size known_micro = facts_->micro_batch ? facts_->micro_batch : caller_micro;
   for (const auto& [key, given, who] :
        {std::tuple{kMicro, caller_micro, "the caller gives "},
-        std::tuple{kMicro, facts_.micro_batch, "the fact is "},
-        std::tuple{kAccumulation, facts_.accumulation, "the fact is "}}) {
+        std::tuple{kMicro, facts_->micro_batch, "the fact is "},
+        std::tuple{kAccumulation, facts_->accumulation, "the fact is "}}) {
     if (given.value_or(1) >= 1) continue;
     throw ConfigError(
         detail::concat(key, ": ", who, *given, "; valid: a whole number, at least 1"));
   }
   const std::int64_t world = world_size;
-  const auto part_of = [&](const char* key, Size value) {
+  const auto part_of = [&](std::string_view key, Size value) {
     const detail::Provenance::Origin& from = provenance_->rows[detail::row_index(key)];
     const bool as_read = value && from.value == detail::Value(*value);
     return Part{value, from.was_auto, value, {}, as_read ? from.text : "set by the program"};
@@ -92,11 +92,11 @@ void Config::resolve_batch(int world_size, std::optional<std::int64_t> caller_mi
   const bool micro_follows = train.file && accumulation.file;
   const bool accumulation_follows = train.file && micro.file;
   if (!micro_follows) {
-    micro.take(known_micro, facts_.micro_batch ? "fact micro_batch" : "from the caller");
+    micro.take(known_micro, facts_->micro_batch ? "fact micro_batch" : "from the caller");
   }
-  if (!accumulation_follows) accumulation.take(facts_.accumulation, "fact accumulation");
+  if (!accumulation_follows) accumulation.take(facts_->accumulation, "fact accumulation");
   if (!accumulation.value && !(train.value && micro.value)) {
-    if (accumulation.is_auto && !facts_.defaults_for_auto) {
+    if (accumulation.is_auto && !facts_->defaults_for_auto) {
       object(
           detail::concat(kAccumulation, " is \"auto\": give the fact accumulation, or write it"));
     } else {
@@ -139,11 +139,16 @@ void Config::resolve_batch(int world_size, std::optional<std::int64_t> caller_mi
     object(detail::concat("runtime.reproducible needs powers of two; accumulation is ",
                           *accumulation.value, ", world size ", world));
   }
+  if (runtime.reproducible && !managed_accumulation) {
+    object(
+        "managed_gradient_accumulation false contradicts runtime.reproducible, whose sum has a "
+        "fixed number of micro-steps");
+  }
   refuse_if_any();
   train.take(whole, follows);
 
   // What the caller and the facts say otherwise plays no part, and is told once.
-  const auto overrule = [&](const char* key, const Part& part, const std::string& other) {
+  const auto overrule = [&](std::string_view key, const Part& part, const std::string& other) {
     const std::string settled = detail::concat("settled as ", *part.value, " by ");
     const std::string unused = detail::concat("; ", other, " is not used");
     const bool told = std::any_of(warnings_.begin(), warnings_.end(), [&](const Remark& warning) {
@@ -153,17 +158,17 @@ void Config::resolve_batch(int world_size, std::optional<std::int64_t> caller_mi
     std::string who = part.origin.empty() ? part.place : part.origin;
     if (part.origin == follows) who = "the other batch sizes";
     if (batch_settled_) who = "an earlier call";
-    if (!told) warnings_.push_back({key, settled + who + unused});
+    if (!told) warnings_.push_back({std::string(key), settled + who + unused});
   };
   if (caller_micro && *caller_micro != *micro.value) {
     overrule(kMicro, micro, detail::concat("the caller's ", *caller_micro));
   }
-  if (facts_.micro_batch && *facts_.micro_batch != *micro.value) {
-    overrule(kMicro, micro, detail::concat("the fact micro_batch ", *facts_.micro_batch));
+  if (facts_->micro_batch && *facts_->micro_batch != *micro.value) {
+    overrule(kMicro, micro, detail::concat("the fact micro_batch ", *facts_->micro_batch));
   }
-  if (facts_.accumulation && *facts_.accumulation != *accumulation.value) {
+  if (facts_->accumulation && *facts_->accumulation != *accumulation.value) {
     overrule(kAccumulation, accumulation,
-             detail::concat("the fact accumulation ", *facts_.accumulation));
+             detail::concat("the fact accumulation ", *facts_->accumulation));
   }
   batch_settled_ = true;
   train_batch_size = train.value;
@@ -173,8 +178,7 @@ void Config::resolve_batch(int world_size, std::optional<std::int64_t> caller_mi
   for (const auto& [key, part] : {std::pair{kTrain, &train}, std::pair{kMicro, &micro},
                                   std::pair{kAccumulation, &accumulation}}) {
     detail::Provenance::Origin& row = provenance->rows[detail::row_index(key)];
-    row.value = *part->value;
-    if (!part->origin.empty()) row.text = part->origin;
+    row = {*part->value, part->origin.empty() ? part->place : part->origin, false};
   }
   provenance_ = detail::Shared<detail::Provenance>(std::move(provenance));
 }

@@ -20,11 +20,6 @@ JsonMember* find_member(JsonNode& object, std::string_view key) {
 
 bool is_object(const JsonNode& node) { return node.kind == JsonNode::Kind::kObject; }
 
-bool is_name_of(const SchemaRow& row, std::string_view key) {
-  return key == row_name(row) || (!key.empty() && key == row.old_name) ||
-         std::find(row.aliases.begin(), row.aliases.end(), key) != row.aliases.end();
-}
-
 // Takes out of `target` what `patch` gives under another name, so that the two cannot contradict
 // each other. Two names within the patch are left for the reader to judge. `renamed`: the target is
 // itself the patch's section under another name, so equal keys go as well.
@@ -85,6 +80,37 @@ std::vector<std::string_view> split(std::string_view path, const Place& place) {
   }
 }
 
+// The value at a path of the table, under the names in use today; null if it is not there.
+JsonNode* find_path(JsonNode& root, std::string_view path) {
+  JsonNode* node = &root;
+  for (std::string_view rest = path; node != nullptr;) {
+    const std::size_t dot = rest.find('.');
+    JsonMember* member = is_object(*node) ? find_member(*node, rest.substr(0, dot)) : nullptr;
+    node = member == nullptr ? nullptr : &member->value;
+    if (dot == rest.npos) return node;
+    rest.remove_prefix(dot + 1);
+  }
+  return nullptr;
+}
+
+void remove_path(JsonNode& root, std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  JsonNode* section = dot == path.npos ? &root : find_path(root, path.substr(0, dot));
+  if (section == nullptr || !is_object(*section)) return;
+  std::erase_if(section->members, [&](const JsonMember& member) {
+    return member.key == path.substr(dot == path.npos ? 0 : dot + 1);
+  });
+}
+
+// Takes out of `target` the old form of a key that `patch` gives, and the new one of an old form.
+void drop_other_forms(JsonNode& target, JsonNode& patch) {
+  for (const SchemaRow& row : config_schema()) {
+    if (row.stands_for.empty()) continue;
+    if (find_path(patch, row.stands_for) != nullptr) remove_path(target, row.path);
+    if (find_path(patch, row.path) != nullptr) remove_path(target, row.stands_for);
+  }
+}
+
 // The old form "zero_optimization": true or false as the object it stands for, so that keys can be
 // set in it.
 void unfold_old_form(JsonNode& root) {
@@ -103,6 +129,7 @@ void unfold_old_form(JsonNode& root) {
 
 void merge_objects(JsonNode& target, JsonNode patch) {
   unfold_old_form(target);
+  drop_other_forms(target, patch);
   drop_other_names(target, patch, "");
   merge_members(target, std::move(patch));
 }
@@ -116,6 +143,7 @@ void set_value(JsonNode& root, std::string_view path, JsonNode value, const Plac
     patch = std::move(object);
   }
   if (keys.size() > 1) unfold_old_form(root);
+  drop_other_forms(root, patch);
   drop_other_names(root, patch, "");
   JsonNode* node = &root;
   std::string above;

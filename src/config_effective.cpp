@@ -75,6 +75,19 @@ class FileWriter {
   bool first_ = true;
 };
 
+// What made a value another one than was read.
+std::string changed_by(const detail::SchemaRow& row, const detail::Provenance::Origin& origin,
+                       const Config& config) {
+  if (row.follows && origin.text == "default") return origin.text;
+  if (row.follows && origin.value == detail::Value(std::string("auto"))) {
+    return "the registered parameters";
+  }
+  if (config.runtime.choose_stage && row_section(row) == "zero_optimization") {
+    return "runtime.choose_stage";
+  }
+  return "set by the program";
+}
+
 }  // namespace
 
 std::vector<EffectiveValue> Config::effective() const {
@@ -91,7 +104,7 @@ std::vector<EffectiveValue> Config::effective() const {
       continue;
     }
     values.push_back({row.path, detail::value_text(row, value),
-                      value == origin.value ? origin.text : "set by the program",
+                      value == origin.value ? origin.text : changed_by(row, origin, *this),
                       detail::plays_a_part(row, *this)});
   }
   return values;

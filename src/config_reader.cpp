@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/config_convert.hpp"
+#include "src/config_number.hpp"
 #include "src/config_text.hpp"
 #include "zero/error.hpp"
 
@@ -23,7 +24,9 @@ std::optional<Found> enabled_member(const JsonNode& node, const std::string& pat
   for (const JsonMember& member : node.members) {
     if (is_comment_key(member.key)) continue;
     const std::string below = join_path(path, member.key);
-    const bool off = member.value.kind == JsonNode::Kind::kNull || member.value.text == "0" ||
+    const bool zero =
+        member.value.kind == JsonNode::Kind::kNumber && parse_double(member.value.text) == 0.0;
+    const bool off = member.value.kind == JsonNode::Kind::kNull || zero ||
                      (member.value.kind == JsonNode::Kind::kBoolean && !member.value.boolean);
     if ((member.key == "enabled" || member.key.ends_with("_enabled")) && !off) {
       return Found{member.place, below};
@@ -103,9 +106,8 @@ class Reader {
       return;
     }
     // The old and the new name of a section may both be there: their keys are compared.
-    if (!reading_.settings[index].has_value()) {
-      reading_.settings[index] = Setting{{}, member.place, path};
-    }
+    std::optional<Setting>& slot = reading_.settings[index];
+    if (!slot || slot->state == State::kNull) slot = Setting{{}, member.place, path};
     read_section(node, row.path, path);
   }
 
@@ -145,9 +147,10 @@ class Reader {
   void warn_of_size(const JsonNode& node, const std::string& name, const std::string& path) {
     for (const JsonMember& member : node.members) {
       const std::string below = join_path(path, member.key);
-      const bool is_one = member.value.kind != JsonNode::Kind::kNumber ||
-                          member.value.text == "1" || member.value.text == "0";
-      if (member.key == name && !is_one) {
+      const bool sized = member.value.kind == JsonNode::Kind::kNumber ||
+                         (member.value.kind == JsonNode::Kind::kString && !is_auto(member.value));
+      const bool one = member.value.text == "1" || member.value.text == "0";
+      if (member.key == name && sized && !one) {
         warn(below, concat(shown(member.value),
                            " has no effect: world sizes here count "
                            "data-parallel ranks only"));
@@ -192,6 +195,8 @@ class Reader {
     const SchemaRow& row = config_schema()[index];
     if (!slot.has_value()) {
       slot = std::move(setting);
+    } else if (row.type == ValueType::kSection) {  // null beside an object says nothing
+      return;
     } else if (slot->state != State::kRefused &&
                (slot->value != setting.value || slot->state != setting.state)) {
       reading_.problems.add(place, setting.path,
@@ -244,12 +249,10 @@ const Setting* Reading::find(std::string_view path) const {
 bool Reading::has_section(std::string_view path) const { return find(path) != nullptr; }
 
 bool Reading::batch_refused() const {
-  for (const char* path :
-       {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"}) {
+  return std::any_of(kBatchPaths.begin(), kBatchPaths.end(), [&](std::string_view path) {
     const std::optional<Setting>& setting = settings[row_index(path)];
-    if (setting && setting->state == Setting::State::kRefused) return true;
-  }
-  return false;
+    return setting && setting->state == Setting::State::kRefused;
+  });
 }
 
 void read_settings(const JsonNode& root, Reading& reading) {

@@ -43,17 +43,4 @@ struct Reading {
 // Types, ranges, unknown keys and spellings of every key by itself.
 void read_settings(const JsonNode& root, Reading& reading);
 
-// The facts without those that nothing can be made of; each of those is a problem.
-Facts usable_facts(Facts facts, Problems& problems);
-// Settles a row that is "auto" (not the batch, see config_batch.cpp), and takes facts in the place
-// of a missing "optimizer". Called in the order of the table, before the row's value is set.
-void settle_auto(std::size_t row, const Facts& facts, const Config& config, Reading& reading);
-// Warns of facts that the file overrules. REQUIRES: all values are set.
-void warn_of_overruled(const Facts& facts, const Config& config, Reading& reading);
-
-// What keys mean together: precision, optimizer kinds, scale bounds, stages, missing sections.
-// Adds problems, warnings and notes. `config` holds the values, and gets defaults that depend on
-// others.
-void check_rules(const Facts& facts, Reading& reading, Config& config);
-
 }  // namespace zero::detail

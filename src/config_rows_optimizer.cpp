@@ -187,6 +187,7 @@ void add_precision_rows(std::vector<SchemaRow>& rows) {
   rows.push_back({.path = "fp16.enabled",
                   .type = Type::kSwitch,
                   .default_value = false,
+                  .follows = true,
                   .automatic = follows_dtype<DType::kFloat16>(),
                   .about = "Parameters are fp16, and the loss is scaled.",
                   .field = precision_switch<&Config::fp16_enabled>()});
@@ -206,6 +207,7 @@ void add_precision_rows(std::vector<SchemaRow>& rows) {
   rows.push_back({.path = "bf16.enabled",
                   .type = Type::kSwitch,
                   .default_value = false,
+                  .follows = true,
                   .automatic = follows_dtype<DType::kBFloat16>(),
                   .about = "Parameters are bf16.",
                   .field = precision_switch<&Config::bf16_enabled>()});

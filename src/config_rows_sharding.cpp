@@ -55,14 +55,19 @@ void add_zero_rows(std::vector<SchemaRow>& rows) {
        .effect = Effect::kSpeedOrMemory,
        .about = "Elements gathered at once after an update; smaller sends more messages.",
        .field = field<&Config::zero, &ZeroSettings::allgather_bucket_size>()});
-  rows.push_back({.path = "zero_optimization.overlap_comm",
-                  .type = Type::kBoolean,
-                  .nullable = true,
-                  .effect = Effect::kSpeedOrMemory,
-                  .about = "Communication runs beside computation, for one more bucket of memory.",
-                  .default_text = "true at stage 3, false below",
-                  .field = {field<&Config::zero, &ZeroSettings::overlap_comm>().set,
-                            [](const Config& c) { return Value(c.zero.overlaps()); }}});
+  rows.push_back(
+      {.path = "zero_optimization.overlap_comm",
+       .type = Type::kBoolean,
+       .nullable = true,
+       .follows = true,
+       .effect = Effect::kSpeedOrMemory,
+       .about = "Communication runs beside computation, for one more bucket of memory.",
+       .default_text = "true at stage 3, false below",
+       .field = {field<&Config::zero, &ZeroSettings::overlap_comm>().set, [](const Config& c) {
+                   // Of a stage that is still to be chosen nobody knows.
+                   const bool open = c.runtime.choose_stage && !c.zero.overlap_comm;
+                   return open ? Value() : Value(c.zero.overlaps());
+                 }}});
   rows.push_back(no_effect("zero_optimization.reduce_scatter", Type::kBoolean, true,
                            "DeepSpeed may use all-reduce instead.",
                            "the sum is the same, and a reduce-scatter moves less"));

@@ -1,7 +1,9 @@
+#include "src/config_rules.hpp"
+
 #include <algorithm>
 #include <cmath>
 
-#include "src/config_reader.hpp"
+#include "src/config_wire.hpp"
 #include "zero/error.hpp"
 
 namespace zero::detail {
@@ -108,6 +110,9 @@ void check_scheduler(Reading& reading, Config& config) {
   if (type == "OneCycle" && config.scheduler->cycle_momentum) {
     if (config.optimizer.kind == OptimizerKind::kSgd) {
       config.scheduler->cycle_momentum = false;
+      reading.settings[row_index("scheduler.params.cycle_momentum")] =
+          Setting{false, section->place, "scheduler.params.cycle_momentum", Setting::State::kGiven,
+                  "optimizer.type SGD"};
       reading.notes.push_back(
           {"scheduler.params.cycle_momentum", "no effect: SGD has no momentum here"});
     } else {
@@ -158,8 +163,10 @@ void note_idle_keys(Reading& reading, const Config& config) {
     const std::optional<Setting>& setting = reading.settings[i];
     if (!setting.has_value() || setting->state != Setting::State::kGiven) continue;
     if (row.from_stage > config.zero.stage && !config.runtime.choose_stage) {
-      reading.notes.push_back({setting->path, concat("no effect at stage ", config.zero.stage,
-                                                     ": it belongs to stage ", row.from_stage)});
+      reading.notes.push_back({setting->path,
+                               concat("no effect at stage ", config.zero.stage,
+                                      ": it belongs to stage ", row.from_stage),
+                               true});
     }
     const bool asks = row.policy == Policy::kNoEffect && setting->value != row.default_value;
     if (asks && is_value(row)) {
@@ -183,14 +190,6 @@ void check_offload(const Facts& facts, Reading& reading) {
   }
 }
 
-void check_accumulation(Reading& reading, const Config& config) {
-  if (config.managed_accumulation || !config.runtime.reproducible) return;
-  const Setting& managed = *reading.find("managed_gradient_accumulation");
-  reading.problems.add(managed.place, managed.path,
-                       "false contradicts runtime.reproducible, whose sum has a fixed number of "
-                       "micro-steps");
-}
-
 void check_communication_type(const Facts& facts, Reading& reading, const Config& config) {
   const Setting* type = reading.find("communication_data_type");
   if (type == nullptr) return;
@@ -202,15 +201,10 @@ void check_communication_type(const Facts& facts, Reading& reading, const Config
   std::optional<DType> params = facts.dtype;
   if (config.bf16_enabled.value_or(false)) params = DType::kBFloat16;
   if (config.fp16_enabled.value_or(false)) params = DType::kFloat16;
-  const std::optional<DType> gradients = config.grad_accum_dtype ? config.grad_accum_dtype : params;
-  if (gradients && *gradients != wire) {
-    reading.problems.add(
-        type->place, type->path,
-        concat(
-            dtype_name(wire), " would round gradients, which are ", dtype_name(*gradients),
-            "; valid: fp32",
-            *gradients == DType::kFloat32 ? std::string() : concat(", ", dtype_name(*gradients))));
-  }
+  if (config.grad_accum_dtype) params = params.value_or(*config.grad_accum_dtype);
+  if (!params) return;  // the registered parameters will tell
+  const std::string refusal = wire_refusal(config, *params);
+  if (!refusal.empty()) reading.problems.add(type->place, type->path, refusal);
 }
 
 void check_budget(Reading& reading, const Config& config) {
@@ -263,7 +257,6 @@ void check_rules(const Facts& facts, Reading& reading, Config& config) {
   check_scheduler(reading, config);
   check_loss_scale(reading, config);
   check_budget(reading, config);
-  check_accumulation(reading, config);
   check_communication_type(facts, reading, config);
   check_offload(facts, reading);
   note_unused_fp16(reading, config);

@@ -68,13 +68,15 @@ std::string_view row_name(const SchemaRow& row) {
   return std::string_view(row.path).substr(row.path.rfind('.') + 1);
 }
 
+bool is_name_of(const SchemaRow& row, std::string_view key) {
+  return row_name(row) == key || (!key.empty() && row.old_name == key) ||
+         std::find(row.aliases.begin(), row.aliases.end(), key) != row.aliases.end();
+}
+
 std::optional<std::size_t> find_row(std::string_view section, std::string_view key) {
   const auto& rows = config_schema();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const SchemaRow& row = rows[i];
-    if (row_section(row) != section) continue;
-    const bool alias = std::find(row.aliases.begin(), row.aliases.end(), key) != row.aliases.end();
-    if (row_name(row) == key || alias || (!key.empty() && row.old_name == key)) return i;
+    if (row_section(rows[i]) == section && is_name_of(rows[i], key)) return i;
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 // is added by adding a row. Thread-safety: immutable data and pure functions.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -95,6 +96,7 @@ struct SchemaRow {
   bool required = false;                       // must be in its section if the section is there
   std::vector<std::string> of_types = {};  // belongs to these values of its section's "type" only
   int from_stage = 0;                      // has no effect at lower stages of zero_optimization
+  bool follows = false;                    // where it is not given, others decide
   Effect effect = Effect::kResult;
   Auto automatic = {};
   std::string about = {};               // one sentence
@@ -105,6 +107,10 @@ struct SchemaRow {
   Access field = {};
 };
 
+// The batch triple: total, per rank and micro-step, micro-steps.
+inline constexpr std::array<std::string_view, 3> kBatchPaths = {
+    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"};
+
 // In the order of the documentation; a section stands before its keys.
 const std::vector<SchemaRow>& config_schema();
 
@@ -113,6 +119,9 @@ const std::vector<SchemaRow>& config_schema();
 std::optional<std::size_t> find_row(std::string_view section, std::string_view key);
 // Index by full path as written today. REQUIRES: the path is in the table.
 std::size_t row_index(std::string_view path);
+
+// Whether the row can be written as this key in its section: name, other names, old name.
+bool is_name_of(const SchemaRow& row, std::string_view key);
 
 // Last part of the row's path, and what comes before it.
 std::string_view row_name(const SchemaRow& row);

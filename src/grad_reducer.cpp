@@ -114,9 +114,6 @@ void GradReducer::send_complete() {
   for (; next_ >= 0; --next_) {
     const Bucket& bucket = rt_.layout.bucket(next_);
     if (!bucket.trainable) continue;
-    // Nobody knows yet whether the micro-step is the last, which sends what adds up locally.
-    const bool local = policy_.grad_home(bucket) != GradHome::kSharded;
-    if (local && !rt_.config.managed_accumulation) return;
     if (!is_complete(bucket)) return;
     send(bucket);
   }
@@ -128,14 +125,19 @@ void GradReducer::send(const Bucket& bucket) {
   // Gradients that add up locally are reduced once, in the step's last micro-step.
   if (home == GradHome::kResident && !rt_.is_boundary()) return;
   const OpTag tag{Purpose::kGradients, "gradients of " + bucket.label};
-  const Buffer& gradients = ensure_memory(bucket.index);
   if (home == GradHome::kFolded) {
-    fold(bucket);
+    // Unmanaged, a bucket may come here twice: complete, and when its step turns out to end.
+    if (!s.folded || s.passing) {
+      ensure_memory(bucket.index);
+      fold(bucket);
+      s.folded = true;
+    }
     if (!rt_.is_boundary()) return;
   }
+  if (home != GradHome::kFolded) ensure_memory(bucket.index);
   rt_.comm_after_compute();
   if (home == GradHome::kSharded) {
-    policy_.reduce(bucket, gradients, false, tag);
+    policy_.reduce(bucket, s.passing, false, tag);
     put_in_flight(bucket);
   } else {
     policy_.reduce(bucket, memory(bucket.index).grads_full, false, tag);
@@ -192,10 +194,13 @@ void GradReducer::drain(std::size_t limit) {
 }
 
 void GradReducer::end_micro_step() {
-  for (; next_ >= 0; --next_) {
-    if (rt_.layout.bucket(next_).trainable) send(rt_.layout.bucket(next_));
-  }
   const int buckets = static_cast<int>(states_.size());
+  // Only step() knows that this was the last micro-step: what adds up locally is sent now.
+  if (!rt_.config.managed_accumulation && rt_.is_boundary()) next_ = buckets - 1;
+  for (; next_ >= 0; --next_) {
+    const bool left = rt_.layout.bucket(next_).trainable && !state(next_).sent;
+    if (left) send(rt_.layout.bucket(next_));
+  }
   for (int index = buckets - 1; index >= 0; --index) {
     const Bucket& bucket = rt_.layout.bucket(index);
     if (state(index).reopened) {
@@ -207,6 +212,7 @@ void GradReducer::end_micro_step() {
   learn();
   for (State& s : states_) {
     s.sent = false;
+    s.folded = false;
     s.reopened = false;
     if (rt_.is_boundary()) s.clean = false;
   }

@@ -45,6 +45,7 @@ class GradReducer {
     int open_uses = 0;
     bool clean = false;     // grads_full was zeroed, or folded into, in this step
     bool sent = false;      // in this micro-step
+    bool folded = false;    // the same: added to what is kept of the whole bucket
     bool reopened = false;  // got contributions after that
   };
   struct InFlight {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "src/config_schema.hpp"
+#include "src/config_wire.hpp"
 #include "zero/error.hpp"
 
 namespace zero {
@@ -107,24 +108,30 @@ void Registration::check_precision(const ParamState& param) const {
                              param.spec.name, " is ", dtype_name(param.dtype),
                              "; fp32 or the parameter's own dtype are valid"));
   }
-  const std::optional<DType>& wire = rt_.config.communication_data_type;
-  const DType gradients = rt_.config.grad_accum_dtype.value_or(param.dtype);
-  if (wire && *wire != DType::kFloat32 && *wire != gradients && param.has_state) {
-    throw ConfigError(
-        concat("communication_data_type is ", dtype_name(*wire),
-               ", which would round the gradient of parameter ", param.spec.name, ", of type ",
-               dtype_name(gradients), "; valid: fp32",
-               gradients == DType::kFloat32 ? std::string() : concat(", ", dtype_name(gradients))));
+  if (!param.has_state) return;
+  const std::string wire = detail::wire_refusal(rt_.config, param.dtype);
+  if (!wire.empty()) {
+    throw ConfigError(concat("communication_data_type: parameter ", param.spec.name, ": ", wire));
   }
 }
 
 void Registration::settle_precision() {
-  const auto has = [&](DType dtype) {
-    return std::any_of(rt_.params.begin(), rt_.params.end(),
-                       [&](const ParamState& param) { return param.dtype == dtype; });
+  const auto settle = [&](std::optional<bool>& enabled, DType dtype) {
+    if (enabled) return;
+    const std::size_t count = static_cast<std::size_t>(
+        std::count_if(rt_.params.begin(), rt_.params.end(),
+                      [&](const ParamState& param) { return param.dtype == dtype; }));
+    // Of mixed types true would be wrong, and so would false.
+    if (count == 0 || count == rt_.params.size()) enabled = count > 0;
   };
-  if (!rt_.config.fp16_enabled) rt_.config.fp16_enabled = has(DType::kFloat16);
-  if (!rt_.config.bf16_enabled) rt_.config.bf16_enabled = has(DType::kBFloat16);
+  settle(rt_.config.fp16_enabled, DType::kFloat16);
+  settle(rt_.config.bf16_enabled, DType::kBFloat16);
+}
+
+bool Registration::scales_loss() const {
+  return rt_.config.fp16_enabled.value_or(
+      std::any_of(rt_.params.begin(), rt_.params.end(),
+                  [](const ParamState& param) { return param.dtype == DType::kFloat16; }));
 }
 
 void Registration::check_group(int index, const ParamGroup& group) {

@@ -25,6 +25,7 @@ class Registration {
   void check_all() const;
   // Precision that is "auto" follows what was registered. After check_all().
   void settle_precision();
+  bool scales_loss() const;
   // Cuts buckets. After check_all().
   void make_layout();
 

@@ -37,7 +37,7 @@ void ZeroOptimizer::Impl::prepare() {
   rt.comm.barrier({Purpose::kControl, registry.summary()}, rt.comm_stream());
   rt.compute_after_comm();
   stage = make_stage(rt);
-  if (rt.config.fp16_enabled.value_or(false)) scaler = LossScaler(rt.config.loss_scale);
+  if (registry.scales_loss()) scaler = LossScaler(rt.config.loss_scale);
   for (const Bucket& bucket : rt.layout.buckets()) {
     stage->allocate(bucket);
     load_start_values(bucket);

@@ -64,10 +64,16 @@ StepResult ZeroOptimizer::Impl::step() {
   require(true, "step()");
   require_whole("step()");
   require_no_use("step()");
-  rt.stepping = true;
-  close_micro_step();
-  const bool boundary = rt.is_boundary();
-  rt.stepping = false;
+  bool boundary = false;
+  {
+    struct Stepping {
+      bool& flag;
+      explicit Stepping(bool& f) : flag(f) { flag = true; }
+      ~Stepping() { flag = false; }
+    } stepping(rt.stepping);
+    close_micro_step();
+    boundary = rt.is_boundary();
+  }
   if (!boundary) {
     ++rt.micro_step;
     return {};

@@ -45,6 +45,15 @@ Outcome read_any(std::string_view text, const Facts& facts) {
     const std::string explained = config.explained();
     try {
       const Config again = Config::parse(explained, "explained");
+      // Not in the values: what follows a stage that is still to be chosen.
+      for (int stage = 0; stage <= 3; ++stage) {
+        if (stage != config.zero.stage && !config.runtime.choose_stage) continue;
+        Config a = config;
+        Config b = again;
+        a.zero.stage = b.zero.stage = stage;
+        if (a.zero.overlaps() == b.zero.overlaps()) continue;
+        outcome.broken = "explained, it overlaps otherwise:\n" + explained;
+      }
       if (values_of(again) != values) {
         outcome.broken = "explained, it is another one:\n" + values + "\n" + values_of(again);
       }

@@ -224,6 +224,10 @@ TEST(ConfigAuto, FactsAreChecked) {
   Facts wild;  // set by a program, which nothing has checked
   wild.hidden_size = 4'000'000'000;
   EXPECT_CONTAINS(refused("{}", wild), "hidden_size: 4000000000 is out of range");
+  Facts nobody;
+  nobody.world_size = 0;
+  EXPECT_CONTAINS(refused("{\"gradient_clipping\": -1}", nobody), "world_size: 0");
+  EXPECT_CONTAINS(refused("{\"gradient_clipping\": -1}", nobody), "gradient_clipping: -1");
   Facts negative;
   negative.lr = -1;
   EXPECT_CONTAINS(refused(nested("optimizer.params.lr", "\"auto\""), negative),
@@ -375,6 +379,18 @@ TEST(ConfigOldForms, KeysCanBeSetInTheOldBoolean) {
   EXPECT_EQ(merged.zero.stage, 0);
 }
 
+TEST(ConfigOldForms, SettingTheNewFormReplacesTheOldOne) {
+  Config config = parse(R"({"allgather_size": 7, "zero_optimization": {"cpu_offload": true}})");
+  config.set("zero_optimization.offload_optimizer.device", "none");
+  EXPECT_EQ(effective(config, "zero_optimization.offload_optimizer.device").value, "\"none\"");
+  config.set("zero_optimization.allgather_bucket_size", "9");
+  EXPECT_EQ(config.zero.allgather_bucket_size, 9);
+  config.set("zero_optimization.cpu_offload", "true");
+  EXPECT_EQ(effective(config, "zero_optimization.offload_optimizer.device").value, "\"cpu\"");
+  config.merge(R"({"zero_optimization": {"offload_optimizer": {"device": "none"}}})");
+  EXPECT_EQ(effective(config, "zero_optimization.offload_optimizer.device").value, "\"none\"");
+}
+
 TEST(ConfigOldForms, OldAndNewMayNotContradict) {
   const auto both = [](const char* old, const char* device) {
     return std::string("{\"zero_optimization\": {\"cpu_offload\": ") + old +
@@ -414,6 +430,7 @@ TEST(ConfigDevice, OtherKindsOfRanksAreWarnedOf) {
   EXPECT_WARNS(parse(R"({"tensor_parallel": {"a": {"autotp_size": 2}}})"),
                "tensor_parallel.a.autotp_size: 2");
   EXPECT_WARNS(parse(R"({"pipeline": {"stages": 2}})"), "pipeline.stages: 2");
+  EXPECT_WARNS(parse(R"({"pipeline": {"stages": "4"}})"), "pipeline.stages: \"4\"");
   for (const char* one :
        {R"({"tensor_parallel": {"tp_size": 1}})", R"({"pipeline": {"stages": "auto"}})"}) {
     EXPECT_NO_WARNING(parse(one), "has no effect: world sizes");
@@ -441,9 +458,15 @@ TEST(ConfigTypes, GradientsTravelInATypeThatHoldsThem) {
 }
 
 TEST(ConfigTypes, UnmanagedAccumulationHasNoFixedTree) {
-  EXPECT_CONTAINS(
-      refusal("{\"managed_gradient_accumulation\": false, \"runtime\": {\"reproducible\": true}}"),
-      "managed_gradient_accumulation: false contradicts runtime.reproducible");
+  Config config = parse("{\"train_batch_size\": 2}");
+  config.managed_accumulation = false;
+  config.runtime.reproducible = true;  // not by a file, but found all the same
+  try {
+    config.resolve_batch(2);
+    ADD_FAILURE() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_CONTAINS(error.what(), "managed_gradient_accumulation false contradicts");
+  }
 }
 
 TEST(ConfigTypes, AnEpsOfZeroIsWarnedOf) {

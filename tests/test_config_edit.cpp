@@ -139,6 +139,18 @@ TEST(ConfigEdit, AMovedFromConfigIsStillOne) {
   // NOLINTEND(bugprone-use-after-move)
 }
 
+TEST(ConfigEdit, AMovedFromConfigKeepsItsFacts) {
+  Facts facts;
+  facts.warmup_min_lr = {0.5};
+  Config config = Config::parse(R"({"optimizer": {"type": "Adam"}, "scheduler": {"type": "WarmupLR",
+      "params": {"warmup_min_lr": "auto"}}})",
+                                "file.json", facts);
+  const Config taken = std::move(config);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested.
+  config.set("gradient_clipping", "1");
+  EXPECT_EQ(config.scheduler->warmup_min_lr, std::vector<double>{0.5});
+}
+
 TEST(ConfigEdit, ANumberBeyondADoubleIsTooLarge) {
   Config config;
   const std::string message = refused(config, [&] { config.set("optimizer.params.lr", "1e400"); });

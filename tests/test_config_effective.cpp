@@ -87,6 +87,38 @@ TEST(ConfigEffective, SaysWhereAValueComesFrom) {
   EXPECT_EQ(find(config, "zero_optimization.stage").value, "3");
 }
 
+TEST(ConfigEffective, ValuesThatTheProgramSetSayItToTheEnd) {
+  Config config = parse(R"({"train_micro_batch_size_per_gpu": 2})");
+  config.micro_batch_size = 4;
+  config.accumulation_steps = 8;
+  config.resolve_batch(2);
+  EXPECT_EQ(find(config, "train_micro_batch_size_per_gpu").value, "4");
+  EXPECT_EQ(find(config, "train_micro_batch_size_per_gpu").origin, "set by the program");
+  EXPECT_EQ(find(config, "gradient_accumulation_steps").origin, "set by the program");
+}
+
+// Of a stage that is still to be chosen nobody knows whether it overlaps.
+TEST(ConfigEffective, OverlapStaysOpenWithTheStage) {
+  const std::string choose = R"({"runtime": {"memory_budget": 1000, "choose_stage": true})";
+  EXPECT_EQ(find(parse(choose + "}"), "zero_optimization.overlap_comm").value, "null");
+  Config again = parse(parse(choose + "}").explained());
+  again.zero.stage = 3;
+  EXPECT_TRUE(again.zero.overlaps());
+  const Config fixed = parse(choose + R"(, "zero_optimization": {"overlap_comm": false}})");
+  EXPECT_EQ(find(fixed, "zero_optimization.overlap_comm").value, "false");
+  Config stage3 = parse("{}");
+  stage3.zero.stage = 3;
+  EXPECT_EQ(find(stage3, "zero_optimization.overlap_comm").value, "true");
+  EXPECT_EQ(find(stage3, "zero_optimization.overlap_comm").origin, "default");
+}
+
+TEST(ConfigEffective, WhatAnotherKeyRulesOutSaysSo) {
+  const Config sgd = parse(R"({"optimizer": {"type": "SGD"}, "scheduler": {"type": "OneCycle",
+      "params": {"cycle_min_lr": 1, "cycle_max_lr": 2, "cycle_momentum": true}}})");
+  EXPECT_EQ(find(sgd, "scheduler.params.cycle_momentum").value, "false");
+  EXPECT_EQ(find(sgd, "scheduler.params.cycle_momentum").origin, "optimizer.type SGD");
+}
+
 TEST(ConfigEffective, HasWhatTheTypesTakeAndNothingElse) {
   const Config sgd = parse(R"({"optimizer": {"type": "SGD"}})");
   EXPECT_EQ(find(sgd, "optimizer.params.betas").value, "(not there)");

@@ -118,6 +118,10 @@ TEST(ConfigRules, TwoNamesOfOneKeyMustAgree) {
   EXPECT_CONTAINS(refusal("{\"bf16\": {\"enabled\": true}, \"bfloat16\": {\"enabled\": false}}"),
                   "bfloat16.enabled: false contradicts bf16.enabled");
   EXPECT_NO_THROW(parse("{\"bf16\": {\"enabled\": true}, \"bfloat16\": {\"enabled\": true}}"));
+  for (const char* text : {"{\"bf16\": null, \"bfloat16\": {\"enabled\": true}}",
+                           "{\"bfloat16\": {\"enabled\": true}, \"bf16\": null}"}) {
+    EXPECT_EQ(parse(text).bf16_enabled, true) << text;
+  }
 }
 
 TEST(ConfigRules, OnePrecision) {

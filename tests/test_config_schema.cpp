@@ -317,9 +317,8 @@ TEST(ConfigSchema, SectionsOfOthersAreTakenAsAWholeUnlessTheyAreEnabled) {
       EXPECT_CONTAINS(refusal(nested(row.path, inside)), ": " + row.path + ": ");
       continue;
     }
-    for (const char* value :
-         {"{}", "{\"enabled\": false}", "{\"a\": {\"enabled\": false, \"b\": 1}}",
-          "{\"_enabled\": true}", "false"}) {
+    for (const char* value : {"{}", "{\"enabled\": false}", "{\"a\": {\"enabled\": 0.0, \"b\": 1}}",
+                              "{\"_enabled\": true}", "false"}) {
       EXPECT_WARNS(parse(nested(row.path, value)), row.path + ": nothing in it is enabled");
     }
     EXPECT_CONTAINS(refusal(nested(row.path, inside)), ": " + row.path + ".enabled: is enabled");

@@ -129,7 +129,11 @@ TEST(TrainOptions, FactsAreHeardWithoutAFileToo) {
   EXPECT_THROW(resolved({"--fact", "lr"}), zero::ConfigError);
   EXPECT_THROW(resolved({"--fact", "lr=1", "--fact", "lr=2"}), zero::ConfigError);
   EXPECT_THROW(resolved({"--fact", "dtype=bf16", "--dtype", "fp32"}), zero::ConfigError);
-  EXPECT_EQ(resolved({"--fact", "dtype=bf16"}).dtype, zero::DType::kBFloat16);
+  // The parameters' own type; loss scaling is the file's.
+  EXPECT_EQ(resolved({"--fact", "dtype=fp16"}).dtype, zero::DType::kFloat16);
+  EXPECT_EQ(resolved({"--fact", "dtype=fp16"}).config.fp16_enabled, false);
+  const std::string off = file_with(R"({"fp16": {"enabled": false}})");
+  EXPECT_EQ(resolved({"--config", off.c_str(), "--fact", "dtype=fp16"}).config.fp16_enabled, false);
   const auto warnings = resolved({"--fact", "lr=5"}).config.warnings();
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].path, "optimizer.params.lr");

@@ -34,7 +34,6 @@ std::int64_t count_expectations(const CasePhase& phase) {
   return count;
 }
 
-// One rank through one phase.
 // What a run has to say about its configuration.
 std::vector<std::string> remarks(const Config& config) {
   std::vector<std::string> lines;
@@ -44,6 +43,7 @@ std::vector<std::string> remarks(const Config& config) {
   return lines;
 }
 
+// One rank through one phase.
 class PhaseRun {
  public:
   PhaseRun(const CaseFile& file, std::size_t index, const Config& config, World& world,
@@ -82,8 +82,12 @@ class PhaseRun {
       for (int k = 0; k < micro.repeat; ++k) {
         model_.forward();
         model_.backward(micro);
-        result_ = optimizer_.step();
         const bool last = &micro == &step.micro_steps.back() && k + 1 == micro.repeat;
+        if (!last && !optimizer_.config().managed_accumulation) {
+          optimizer_.end_micro_step();
+          continue;
+        }
+        result_ = optimizer_.step();
         checker_.check_boundary(result_->boundary, last, report_.place);
       }
     }

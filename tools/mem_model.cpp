@@ -100,10 +100,18 @@ Subject resolve(const ModelOptions& o) {
   Subject subject;
   zero::Facts facts = facts::parse(o.facts);
   facts.defaults_for_auto = true;
-  if (o.dtype && !facts.dtype) facts.dtype = zero::dtype_from_name(*o.dtype);
+  if (o.dtype) {
+    const auto flag = zero::dtype_from_name(*o.dtype);
+    if (facts.dtype && facts.dtype != flag) {
+      throw ConfigError(concat("--fact dtype contradicts --dtype ", *o.dtype));
+    }
+    facts.dtype = flag;
+  }
   subject.config = o.config_path ? zero::Config::load(*o.config_path, facts)
-                                 : zero::Config::parse(kDefaultConfig, "built-in config");
+                                 : zero::Config::parse(kDefaultConfig, "built-in config", facts);
   DType dtype = precision::dtype_of(subject.config);
+  // What the parameters are, where neither the file nor the flag says it.
+  if (facts.dtype && dtype == DType::kFloat32) dtype = *facts.dtype;
   if (o.dtype) {
     dtype = zero::dtype_from_name(*o.dtype).value();
     // A plan is the same with precision keys left out.

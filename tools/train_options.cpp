@@ -191,10 +191,6 @@ Setup resolve(const Options& options) {
     apply_set(config, assignment);
   }
   flag_dtype();
-  // What the parameters are, unless the file says otherwise.
-  if (facts.dtype && !options.dtype && precision::dtype_of(config) == zero::DType::kFloat32) {
-    apply_dtype(config, *facts.dtype);
-  }
   if (options.stage) config.set("zero_optimization.stage", std::to_string(*options.stage));
   if (options.micro_batch) {
     config.set("train_micro_batch_size_per_gpu", std::to_string(*options.micro_batch));
@@ -203,6 +199,10 @@ Setup resolve(const Options& options) {
     config.set("gradient_accumulation_steps", std::to_string(*options.accumulation));
   }
   setup.dtype = precision::dtype_of(config);
+  // What the parameters are, where neither the file nor a flag says it.
+  if (facts.dtype && !options.dtype && setup.dtype == zero::DType::kFloat32) {
+    setup.dtype = *facts.dtype;
+  }
 
   // With a total in the file the micro-batch follows from it; else the model's own default stands.
   std::optional<std::int64_t> own;

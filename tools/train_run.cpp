@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <iostream>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -65,6 +66,9 @@ class Rank {
         signal_(signal),
         model_(setup.shape, setup.dtype, setup.options.seed, setup.config, world) {
     optimizer().prepare();
+    if (setup.options.verbose && world.rank() == 0) {  // now that all of it is settled
+      std::cerr << "configuration: " << optimizer().config().explained();
+    }
     model_.optimizer().reset_traffic();  // what prepare() moved is no part of a step
   }
 
@@ -87,7 +91,12 @@ class Rank {
                    batch_);
       mine.push_back(model_.forward(batch_.tokens, batch_.targets));
       model_.backward();
-      result = optimizer().step();
+      // Unmanaged, step() would be the end of the step at once.
+      if (!setup_.config.managed_accumulation && micro + 1 < accumulation()) {
+        optimizer().end_micro_step();
+      } else {
+        result = optimizer().step();
+      }
     }
     mine.push_back(signal_.load() != 0 ? 1.0 : 0.0);
     const std::vector<double> all = gather(world_, "zero-train losses", mine);

@@ -26,9 +26,12 @@ void show(const mem::Options& options, const std::string& text, const nlohmann::
 mem::Subject subject_of(const mem::Options& options) {
   mem::Subject subject = mem::resolve(options.model);
   if (options.model.config_path) {
-    // Notes are left out: the stage of the file plays no part here, nor what its keys do there.
     for (const zero::Remark& warning : subject.config.warnings()) {
       std::cerr << "warning: " << to_string(warning) << '\n';
+    }
+    for (const zero::Remark& note : subject.config.notes()) {
+      // The stage of the file plays no part here, nor what its keys do at that stage.
+      if (!note.of_stage) std::cerr << "note: " << to_string(note) << '\n';
     }
   }
   return subject;

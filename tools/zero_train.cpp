@@ -32,9 +32,6 @@ void show_config(const zero::Config& config, const train::Options& options) {
     std::cerr << "warning: " << to_string(warning) << '\n';
   }
   for (const zero::Remark& note : config.notes()) std::cerr << "note: " << to_string(note) << '\n';
-  if (options.verbose) {
-    std::cerr << "configuration: " << config.explained();
-  }
 }
 
 // No weights and no activations are made: the model is registered on a device without memory.

@@ -99,6 +99,7 @@ std::string format_bytes(std::int64_t bytes);
 struct Remark {
   std::string path;  // as the file writes it
   std::string message;
+  bool of_stage = false;  // it is about the stage of the file
   friend bool operator==(const Remark&, const Remark&) = default;
 };
 std::string to_string(const Remark& remark);  // "path: message"
@@ -160,8 +161,8 @@ class Config {
   // Every key that has a value under this configuration, in the order of the reference page, and
   // where the value comes from. Put into a file, it means the same again.
   std::vector<EffectiveValue> effective() const;
-  // The same as the text of a file, each value with its origin in a comment. Read again, it is the
-  // same configuration.
+  // The same as the text of a file, each value with its origin in a comment. Read again, with the
+  // same facts if the batch is not settled, it is the same configuration.
   std::string explained() const;
 
   OptimizerSettings optimizer;
@@ -187,12 +188,11 @@ class Config {
          detail::Reading& reading);
   static Config read(detail::JsonNode tree, const Facts& facts, detail::Reading reading);
   const std::string& origin() const;  // what stands for the file name in messages
-  bool was_auto(std::string_view path) const;
 
   detail::Shared<detail::JsonNode> tree_;
   detail::Shared<std::string> json_;
   detail::Shared<detail::Provenance> provenance_;
-  Facts facts_;
+  detail::Shared<Facts> facts_;
   std::vector<Remark> warnings_;
   std::vector<Remark> notes_;
   bool batch_settled_ = false;  // by resolve_batch()

@@ -42,3 +42,28 @@ holds 'len(o["plans"]) == 1 and o["plans"][0]["stage"] == 3 and o["plans"][0]["p
 "$mem" fit --params 5e6 --ranks 2 --config template.json --budget 1GB > said 2> errors ||
   fail "zero-mem fit with a template: $(cat errors)"
 has said 'fits'
+# The type of the parameters is a fact of plans too.
+"$mem" plan --params 1000 --ranks 1 --stage 0 --fact dtype=bf16 > said 2> errors
+has said 'bf16'
+code=0
+"$mem" plan --params 1000 --fact dtype=bf16 --dtype fp16 > said 2> errors || code=$?
+[[ $code == 2 ]] || fail "zero-mem with two types: exit code $code"
+has errors 'contradicts'
+# What "auto" came to is told; what belongs to the file's own stage is not.
+"$mem" plan --params 1000 --ranks 1 --config template.json > said 2> errors
+has errors 'note: zero_optimization.reduce_bucket_size: "auto" without the fact hidden_size'
+lacks errors 'no effect at stage'
+
+# Unmanaged accumulation: as many updates, the same weights, and what was planned at every stage.
+echo '{"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 3, "gradient_clipping": 1,
+       "optimizer": {"type": "AdamW", "params": {"lr": 0.01}}}' > managed.json
+sed 's/{"train/{"managed_gradient_accumulation": false, "train/' managed.json > unmanaged.json
+for stage in 0 1 2 3; do
+  for config in managed unmanaged; do
+    "$ZERO_BIN_DIR/zero-train" --config $config.json --data text.txt --layers 1 --width 16 --heads 2 \
+      --context 8 --ranks 2 --steps 2 --stage $stage --quiet --json $config.jsonl > said 2> errors ||
+      fail "zero-train at stage $stage, $config: $(cat errors)"
+    grep -o '"weights_hash": *"[0-9a-f]*"' $config.jsonl > $config.hash || fail "no hash in $config.jsonl"
+  done
+  cmp managed.hash unmanaged.hash || fail "other weights at stage $stage"
+done

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMostHidden = 3'000'000'000;  // its square still has 63 bits
 constexpr std::int64_t kAnySteps = 1'000'000;
-const std::vector<double> kAnyRate = {1e-3};
+constexpr double kAnyRate = 1e-3;
 
 Value fact_of(const SchemaRow& row, const Facts& facts) {
   return row.automatic.from_facts == nullptr ? Value() : row.automatic.from_facts(facts);
@@ -98,7 +98,8 @@ void settle_auto(std::size_t index, const Facts& facts, const Config& config, Re
     setting->origin = "default, for \"auto\"";
     setting->state = Setting::State::kNull;
     if (row.default_text == kRequired) {  // any will do
-      setting->value = row.type == ValueType::kInteger ? Value(kAnySteps) : Value(kAnyRate);
+      setting->value =
+          row.type == ValueType::kInteger ? Value(kAnySteps) : Value(std::vector<double>{kAnyRate});
       setting->state = Setting::State::kGiven;
     }
     const Value& taken = is_empty(setting->value) ? row.default_value : setting->value;

@@ -156,7 +156,8 @@ TEST(ConfigReference, HasEveryEffectiveKeyOnce) {
     const std::string line = page.substr(begin, end - begin);
     if (!line.starts_with("|")) continue;
     std::size_t bars = 0;
-    for (std::size_t i = 0; i < line.size(); ++i) bars += line[i] == '|' && line[i - 1] != '\\';
+    for (std::size_t i = 0; i < line.size(); ++i)
+      bars += line[i] == '|' && (i == 0 || line[i - 1] != '\\');
     EXPECT_EQ(bars, 6u) << line;
   }
 }

@@ -54,6 +54,9 @@ double GradStats::sum_of_squares() const {
 
 void grad_stats(ConstView grad, GradStats* stats, Stream& stream) {
   if (grad.elems == 0) return;
+  if (stream.kind() == DeviceKind::kCuda) {
+    return on_cuda("grad_stats").grad_stats(grad, stats, stream.native());
+  }
   on_stream("grad_stats", stream, [grad, stats] { host_kernels().grad_stats(grad, stats); });
 }
 

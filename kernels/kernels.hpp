@@ -103,7 +103,8 @@ struct GradStats {
   double sum_of_squares() const;  // correctly rounded to double
 };
 
-// Adds the statistics of `grad` to *stats (host memory). Not finite values are left out of the sum.
+// Adds the statistics of `grad` to *stats, which is in the memory of the stream's device: host
+// memory for a host stream. Not finite values are left out of the sum.
 void grad_stats(ConstView grad, GradStats* stats, Stream& stream);
 
 // Index of the first element that is not finite, or -1. Host memory, runs at once.

@@ -3,12 +3,14 @@
 
 #include <utility>
 
+#include "kernels/cuda_kernels.hpp"
 #include "zero/device.hpp"
 #include "zero/error.hpp"
 
 namespace zero::kernels {
 
-// Runs `body` in the stream's order; on the meta device there is nothing to compute.
+// Runs `body` in the order of a host stream; on the meta device there is nothing to compute.
+// REQUIRES: no CUDA stream.
 template <class Body>
 void on_stream(const char* kernel, Stream& stream, Body&& body) {
   switch (stream.kind()) {
@@ -20,8 +22,18 @@ void on_stream(const char* kernel, Stream& stream, Body&& body) {
       break;
   }
   throw Error(detail::concat("kernel ", kernel,
-                             ": the stream is a CUDA stream, and this build has no CUDA kernels; "
-                             "host and meta streams are valid"));
+                             ": the stream is a CUDA stream; host and meta streams are valid"));
+}
+
+// The kernels for CUDA streams. Throws CudaError where the library is built without.
+inline const CudaKernels& on_cuda(const char* kernel) {
+  const CudaKernels* const kernels = cuda_kernels();
+  if (kernels == nullptr) {
+    throw CudaError(detail::concat("kernel ", kernel,
+                                   ": the stream is a CUDA stream, and this build has no CUDA "
+                                   "kernels; host and meta streams are valid"));
+  }
+  return *kernels;
 }
 
 }  // namespace zero::kernels

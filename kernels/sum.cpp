@@ -1,9 +1,9 @@
 // Sums of slices, and their one-source forms cast and add, on host memory.
 #include <bit>
-#include <cmath>
 
 #include "kernels/host_kernels.hpp"
 #include "kernels/on_stream.hpp"
+#include "kernels/sum_scaling.hpp"
 #include "zero/error.hpp"
 
 namespace zero::kernels {
@@ -11,18 +11,6 @@ namespace {
 
 // Output at or above which it is written past the caches.
 constexpr std::int64_t kStreamedBytes = std::int64_t{8} << 20;
-
-void set_divisor(float divisor, SumTask* task) {
-  task->operand = divisor;
-  task->scaling = Scaling::kDivide;
-  if (divisor == 1.0f) task->scaling = Scaling::kNone;
-  int exponent = 0;
-  if (std::isfinite(divisor) && std::abs(std::frexp(divisor, &exponent)) == 0.5f &&
-      std::isnormal(1.0f / divisor) && divisor != 1.0f) {
-    task->operand = 1.0f / divisor;
-    task->scaling = Scaling::kMultiply;
-  }
-}
 
 // Past the caches if the output is large, is not read in the same pass and can be written in whole
 // cache lines.
@@ -41,7 +29,9 @@ bool writes_streamed(const SumTask& task) {
 }
 
 void run(SumTask task, float divisor) {
-  set_divisor(divisor, &task);
+  const ScaledSum scaled = scaled_sum(divisor);
+  task.scaling = scaled.scaling;
+  task.operand = scaled.operand;
   task.streamed = writes_streamed(task);
   host_kernels().sum(task);
 }
@@ -81,6 +71,11 @@ void sum_slices(std::span<const void* const> sources, DType source_dtype,
 void cast(View dst, ConstView src, float divisor, Stream& stream) {
   check_elems("cast", dst, src);
   if (dst.elems == 0) return;
+  if (stream.kind() == DeviceKind::kCuda) {
+    on_cuda("cast").sum({&src.data, 1}, src.dtype, {&dst.data, 1}, dst.dtype, dst.elems, divisor,
+                        false, SumOrder::kSequential, stream.native());
+    return;
+  }
   on_stream("cast", stream, [dst, src, divisor] {
     if (dst.dtype == src.dtype && divisor == 1.0f) {
       copy_now(dst.data, src.data, dst.elems * static_cast<std::int64_t>(dtype_bytes(dst.dtype)));
@@ -93,6 +88,11 @@ void cast(View dst, ConstView src, float divisor, Stream& stream) {
 void add(View dst, ConstView src, Stream& stream) {
   check_elems("add", dst, src);
   if (dst.elems == 0) return;
+  if (stream.kind() == DeviceKind::kCuda) {
+    on_cuda("add").sum({&src.data, 1}, src.dtype, {&dst.data, 1}, dst.dtype, dst.elems, 1.0f, true,
+                       SumOrder::kSequential, stream.native());
+    return;
+  }
   on_stream("add", stream, [dst, src] { run_single(dst, src, 1.0f, true); });
 }
 

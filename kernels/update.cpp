@@ -45,6 +45,9 @@ UpdateConstants make_update_constants(const UpdateSettings& s) {
 
 void update(const UpdateRange& range, const UpdateConstants& constants, Stream& stream) {
   if (range.grad.elems == 0) return;
+  if (stream.kind() == DeviceKind::kCuda) {
+    return on_cuda("update").update(range, constants, stream.native());
+  }
   on_stream("update", stream, [range, constants] {
     host_kernels().update(range, constants, writes_streamed(range));
   });

@@ -39,6 +39,9 @@ class Event {
   void synchronize() const {
     if (source_ != nullptr) source_->wait(ticket_);
   }
+  // For device implementations.
+  const std::shared_ptr<EventSource>& source() const { return source_; }
+  std::uint64_t ticket() const { return ticket_; }
 
  private:
   std::shared_ptr<EventSource> source_;
@@ -54,6 +57,8 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   DeviceKind kind() const { return kind_; }
+  // The backend's own stream, a cudaStream_t; null on the host and on the meta device.
+  virtual void* native() const { return nullptr; }
 
   // Host work, run in order. If a task throws, the error is kept, later tasks are dropped, and
   // every wait for a later event rethrows it. The caller stream runs the task before it returns.
@@ -100,6 +105,11 @@ class Device {
 // The host: memory from an arena of huge pages that grows in the first step and is then re-used, so
 // that a step in steady state causes no page fault.
 std::unique_ptr<Device> make_host_device();
+
+// A CUDA device of this machine: device memory that is kept once taken, streams of their own. The
+// caller's kernels run on caller_stream().native(). Throws CudaError where there is no such device,
+// or the library is built without CUDA.
+std::unique_ptr<Device> make_cuda_device(int index = 0);
 
 // A device without memory and arithmetic: the same calls hand out distinct addresses that nothing
 // stands behind, and drop all work. Running the library on it foretells what a real run will hold.

@@ -32,6 +32,12 @@ class CommError : public Error {
   using Error::Error;
 };
 
+// A call of the CUDA runtime failed, or CUDA is asked for where it is not.
+class CudaError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Memory could not be had.
 class OutOfMemory : public Error {
  public:

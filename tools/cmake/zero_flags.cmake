@@ -5,18 +5,20 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 
 # Contraction off: a fused multiply-add is written where it is meant, so that the SIMD loop, its
 # tail and every compiler give the same bits.
-add_compile_options(-ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow)
+# For the host compiler alone; nvcc has its flags in zero_cuda.cmake.
+set(zero_warnings -Wall -Wextra -Wpedantic -Wshadow)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;${zero_warnings}>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False in g++ 12 for "text" + std::string (GCC bug 105329).
-  add_compile_options(-Wno-restrict)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(ZERO_WERROR)
-  add_compile_options(-Werror)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 
 if(ZERO_SANITIZE)
-  add_compile_options(-fsanitize=${ZERO_SANITIZE} -fno-sanitize-recover=all
-                      -fno-omit-frame-pointer)
+  add_compile_options(
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ZERO_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
   add_link_options(-fsanitize=${ZERO_SANITIZE})
 endif()
 

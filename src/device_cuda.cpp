@@ -1,0 +1,268 @@
+// The CUDA device: streams and events of the runtime, memory from a pool that keeps what it was
+// given.
+#include <cuda_runtime.h>
+
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+
+#include "zero/device.hpp"
+#include "zero/error.hpp"
+
+namespace zero {
+namespace {
+
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  throw CudaError(
+      detail::concat(what, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)));
+}
+
+// What the tasks of a stream threw. Tasks run on a thread of the runtime.
+class TaskErrors {
+ public:
+  bool failed() const {
+    const std::lock_guard lock(mutex_);
+    return error_ != nullptr;
+  }
+  void keep(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (error_ == nullptr) error_ = std::move(error);
+  }
+  void rethrow() const {
+    std::exception_ptr error;
+    {
+      const std::lock_guard lock(mutex_);
+      error = error_;
+    }
+    if (error != nullptr) std::rethrow_exception(error);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+// The events of one stream. One that has been reached is used again.
+class CudaClock final : public EventSource {
+ public:
+  CudaClock() = default;
+  ~CudaClock() override {
+    for (const Point& point : points_) cudaEventDestroy(point.event);
+    for (cudaEvent_t event : spare_) cudaEventDestroy(event);
+  }
+  CudaClock(const CudaClock&) = delete;
+  CudaClock& operator=(const CudaClock&) = delete;
+
+  std::uint64_t record(cudaStream_t stream) {
+    recycle();
+    cudaEvent_t event = nullptr;
+    if (spare_.empty()) {
+      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
+    } else {
+      event = spare_.back();
+      spare_.pop_back();
+    }
+    points_.push_back({++issued_, event});
+    check(cudaEventRecord(event, stream), "event");
+    return issued_;
+  }
+
+  // Null once it has been reached.
+  cudaEvent_t find(std::uint64_t ticket) const {
+    if (points_.empty() || ticket < points_.front().ticket) return nullptr;
+    return points_[static_cast<std::size_t>(ticket - points_.front().ticket)].event;
+  }
+
+  bool done(std::uint64_t ticket) const override {
+    cudaEvent_t event = find(ticket);
+    if (event == nullptr) return true;
+    const cudaError_t state = cudaEventQuery(event);
+    if (state == cudaErrorNotReady) return false;
+    check(state, "event");
+    return true;
+  }
+
+  void wait(std::uint64_t ticket) override {
+    if (cudaEvent_t event = find(ticket)) check(cudaEventSynchronize(event), "event");
+    errors.rethrow();
+  }
+
+  TaskErrors errors;
+
+ private:
+  struct Point {
+    std::uint64_t ticket;
+    cudaEvent_t event;
+  };
+
+  void recycle() {
+    while (!points_.empty() && cudaEventQuery(points_.front().event) == cudaSuccess) {
+      spare_.push_back(points_.front().event);
+      points_.pop_front();
+    }
+  }
+
+  std::deque<Point> points_;  // recorded and not known to be reached, one ticket after the other
+  std::vector<cudaEvent_t> spare_;
+  std::uint64_t issued_ = 0;
+};
+
+class CudaStream final : public Stream {
+ public:
+  explicit CudaStream(int priority) : Stream(DeviceKind::kCuda) {
+    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority), "stream");
+  }
+  // Finishes what was enqueued; errors have been seen by those who waited.
+  ~CudaStream() override {
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
+  }
+
+  void* native() const override { return stream_; }
+
+  void enqueue(Task task) override {
+    struct Call {
+      Task task;
+      std::shared_ptr<CudaClock> clock;
+    };
+    auto call = std::make_unique<Call>(Call{std::move(task), clock_});
+    const auto run = [](void* data) {
+      const std::unique_ptr<Call> own(static_cast<Call*>(data));
+      if (own->clock->errors.failed()) return;
+      try {
+        own->task();
+      } catch (...) {
+        own->clock->errors.keep(std::current_exception());
+      }
+    };
+    check(cudaLaunchHostFunc(stream_, run, call.get()), "task");
+    call.release();
+  }
+
+  Event record() override { return {clock_, clock_->record(stream_)}; }
+
+  void wait(const Event& event) override {
+    const auto* clock = dynamic_cast<const CudaClock*>(event.source().get());
+    if (clock == nullptr) return event.synchronize();  // of a stream of the host
+    if (clock->errors.failed()) return clock->errors.rethrow();
+    if (cudaEvent_t point = clock->find(event.ticket())) {
+      check(cudaStreamWaitEvent(stream_, point, 0), "wait");
+    }
+  }
+
+  void synchronize() override {
+    check(cudaStreamSynchronize(stream_), "synchronize");
+    clock_->errors.rethrow();
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  std::shared_ptr<CudaClock> clock_ = std::make_shared<CudaClock>();
+};
+
+// Device memory by its size. Sizes repeat from step to step, so what is given back fits again, and
+// in steady state nothing is asked of the driver.
+class CudaPool {
+ public:
+  ~CudaPool() {
+    for (const auto& [bytes, pointer] : spare_) cudaFree(pointer);
+  }
+
+  void* allocate(std::size_t bytes) {
+    bytes = rounded(bytes);
+    const auto found = spare_.find(bytes);
+    if (found != spare_.end()) {
+      void* const pointer = found->second;
+      spare_.erase(found);
+      return pointer;
+    }
+    void* pointer = nullptr;
+    cudaError_t error = cudaMalloc(&pointer, bytes);
+    if (error == cudaErrorMemoryAllocation) {  // what is spare may be what is missing
+      cudaGetLastError();
+      release_spare();
+      error = cudaMalloc(&pointer, bytes);
+    }
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw OutOfMemory(detail::concat("the CUDA device has no ", bytes, " bytes"));
+    }
+    check(error, "allocation");
+    reserved_ += bytes;
+    return pointer;
+  }
+
+  void deallocate(void* pointer, std::size_t bytes) { spare_.emplace(rounded(bytes), pointer); }
+  std::size_t reserved_bytes() const { return reserved_; }
+
+ private:
+  static std::size_t rounded(std::size_t bytes) {
+    constexpr std::size_t kStep = 512;
+    return bytes == 0 ? kStep : (bytes + kStep - 1) / kStep * kStep;
+  }
+  void release_spare() {
+    for (const auto& [bytes, pointer] : spare_) {
+      cudaFree(pointer);
+      reserved_ -= bytes;
+    }
+    spare_.clear();
+  }
+
+  std::multimap<std::size_t, void*> spare_;
+  std::size_t reserved_ = 0;
+};
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int index) : index_(index) {
+    check(cudaSetDevice(index), "device");
+    int least = 0;
+    int greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "device");
+    comm_priority_ = greatest;
+    caller_stream_ = std::make_unique<CudaStream>(least);
+  }
+
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  Stream& caller_stream() override { return *caller_stream_; }
+  // Communication goes before compute where both could run.
+  std::unique_ptr<Stream> create_stream(const std::string&) override {
+    check(cudaSetDevice(index_), "device");
+    return std::make_unique<CudaStream>(comm_priority_);
+  }
+  void* allocate(std::size_t bytes) override {
+    check(cudaSetDevice(index_), "device");
+    return pool_.allocate(bytes);
+  }
+  void deallocate(void* pointer, std::size_t bytes) noexcept override {
+    pool_.deallocate(pointer, bytes);
+  }
+  std::size_t reserved_bytes() const override { return pool_.reserved_bytes(); }
+
+ private:
+  const int index_;
+  int comm_priority_ = 0;
+  CudaPool pool_;
+  std::unique_ptr<CudaStream> caller_stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(int index) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) {
+    throw CudaError(detail::concat("no CUDA device here: ", error == cudaSuccess
+                                                                ? "none is installed"
+                                                                : cudaGetErrorString(error)));
+  }
+  if (index < 0 || index >= count) {
+    throw CudaError(detail::concat("CUDA device ", index, ": there is no such device; valid: 0 to ",
+                                   count - 1));
+  }
+  return std::make_unique<CudaDevice>(index);
+}
+
+}  // namespace zero

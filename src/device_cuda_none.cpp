@@ -1,0 +1,13 @@
+// In the place of the CUDA device where the library is built without CUDA.
+#include "zero/device.hpp"
+#include "zero/error.hpp"
+
+namespace zero {
+
+std::unique_ptr<Device> make_cuda_device(int index) {
+  throw CudaError(detail::concat("CUDA device ", index,
+                                 ": this library is built without CUDA; configure it with "
+                                 "-DZERO_CUDA=ON where a CUDA toolkit is installed"));
+}
+
+}  // namespace zero

@@ -15,8 +15,8 @@ namespace zero::kernels {
 
 inline void check_cuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  throw CudaError(
-      detail::concat(what, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)));
+  throw CudaError(detail::concat("CUDA: ", what, ": ", cudaGetErrorName(error), ": ",
+                                 cudaGetErrorString(error)));
 }
 
 // Runs `kernel` with one-dimensional blocks.

@@ -15,8 +15,8 @@ namespace {
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  throw CudaError(
-      detail::concat(what, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)));
+  throw CudaError(detail::concat("CUDA: ", what, ": ", cudaGetErrorName(error), ": ",
+                                 cudaGetErrorString(error)));
 }
 
 // What the tasks of a stream threw. Tasks run on a thread of the runtime.

@@ -106,8 +106,9 @@ void expect_sum_parity(Device& device, std::size_t count, std::size_t ranks, std
         kernels::sum_slices(sources, *kDTypeOf<S>, {&destination, 1}, *kDTypeOf<D>, elems, divisor,
                             accumulate, order);
         if (count > 0) {
-          kernels::cuda_kernels()->sum(d_sources, *kDTypeOf<S>, std::span<void* const>(d_destinations, 2), *kDTypeOf<D>, elems,
-                                       divisor, accumulate, order, device.caller_stream().native());
+          kernels::cuda_kernels()->sum(
+              d_sources, *kDTypeOf<S>, std::span<void* const>(d_destinations, 2), *kDTypeOf<D>,
+              elems, divisor, accumulate, order, device.caller_stream().native());
         }
         EXPECT_TRUE(same_bits(d_sum.read(), sum)) << count << " of " << ranks << " at " << offset;
         EXPECT_TRUE(same_bits(d_copy.read(), sum)) << count << " of " << ranks << " at " << offset;

@@ -246,8 +246,6 @@ const Setting* Reading::find(std::string_view path) const {
   return setting.has_value() && setting->state == Setting::State::kGiven ? &*setting : nullptr;
 }
 
-bool Reading::has_section(std::string_view path) const { return find(path) != nullptr; }
-
 bool Reading::batch_refused() const {
   return std::any_of(kBatchPaths.begin(), kBatchPaths.end(), [&](std::string_view path) {
     const std::optional<Setting>& setting = settings[row_index(path)];

@@ -36,7 +36,6 @@ struct Reading {
   // The setting of a row, by its path. Null if the file does not give it, gives null, or gives a
   // value that was refused. Auto counts once it is settled.
   const Setting* find(std::string_view path) const;
-  bool has_section(std::string_view path) const;  // and it is an object
   bool batch_refused() const;  // one of its three keys was: nothing follows from the others
 };
 

@@ -88,7 +88,7 @@ void check_scheduler(Reading& reading, Config& config) {
   if (!config.scheduler) {
     const auto& type = reading.settings[row_index("scheduler.type")];
     const bool null = type && type->state == Setting::State::kNull;
-    if (!type || (null && reading.has_section("scheduler.params"))) {
+    if (!type || (null && reading.find("scheduler.params") != nullptr)) {
       reading.warnings.push_back({"scheduler", "has no type, so rates stay as they are set"});
     }
     return;

@@ -12,18 +12,27 @@
 
 namespace zero::config_test {
 
-// A key set on its own, so that every other one has its default.
-inline Config parse(std::string_view text) { return Config::parse(text, "file.json"); }
+inline Config parse(std::string_view text, const Facts& facts = {}) {
+  return Config::parse(text, "file.json", facts);
+}
 
 // The message with which the text is refused; empty, and a failure, if it is accepted.
-inline std::string refusal(std::string_view text) {
+inline std::string refusal(std::string_view text, const Facts& facts = {}) {
   try {
-    parse(text);
+    parse(text, facts);
   } catch (const ConfigError& error) {
     return error.what();
   }
   ADD_FAILURE() << "accepted: " << text;
   return "";
+}
+
+// One key of the configuration in force.
+inline EffectiveValue effective(const Config& config, std::string_view path) {
+  for (const EffectiveValue& value : config.effective()) {
+    if (value.path == path) return value;
+  }
+  return {std::string(path), "(not there)", ""};
 }
 
 inline bool contains(std::string_view text, std::string_view part) {

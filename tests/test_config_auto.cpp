@@ -1,4 +1,4 @@
-// "auto" and the facts that settle it; old forms; keys that depend on the device.
+// "auto" and the facts that settle it.
 #include "src/config_schema.hpp"
 #include "tests/config_fixtures.hpp"
 
@@ -6,30 +6,10 @@ namespace zero {
 namespace {
 
 using config_test::contains;
+using config_test::effective;
 using config_test::nested;
 using config_test::parse;
 using config_test::refusal;
-
-Config with(std::string_view text, const Facts& facts) {
-  return Config::parse(text, "file.json", facts);
-}
-
-std::string refused(std::string_view text, const Facts& facts) {
-  try {
-    with(text, facts);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "accepted: " << text;
-  return "";
-}
-
-EffectiveValue effective(const Config& config, const std::string& path) {
-  for (const EffectiveValue& value : config.effective()) {
-    if (value.path == path) return value;
-  }
-  return {path, "(not there)", ""};
-}
 
 std::string schedule(const std::string& type, const std::string& params) {
   return R"({"optimizer": {"type": "AdamW", "params": {"lr": 0.25}}, "scheduler": {"type": ")" +
@@ -65,7 +45,7 @@ TEST(ConfigAuto, FactsSettleWhatTheyAnswer) {
     SCOPED_TRACE(std::string(c.fact) + " " + c.value);
     Facts facts;
     facts.set(c.fact, c.value);
-    const Config config = with(nested(c.path, "\"auto\""), facts);
+    const Config config = parse(nested(c.path, "\"auto\""), facts);
     EXPECT_EQ(effective(config, c.path).value, c.effective);
     EXPECT_EQ(effective(config, c.path).origin, std::string("fact ") + c.fact);
     EXPECT_NO_WARNING(config, "\"auto\"");
@@ -79,9 +59,9 @@ TEST(ConfigAuto, FactsOfSchedules) {
   facts.set("warmup_steps", "7");
   facts.set("total_steps", "1e3");
   const Config config =
-      with(schedule("WarmupDecayLR", R"("warmup_min_lr": "auto", "warmup_max_lr": "auto",
+      parse(schedule("WarmupDecayLR", R"("warmup_min_lr": "auto", "warmup_max_lr": "auto",
                                    "warmup_num_steps": "auto", "total_num_steps": "auto")"),
-           facts);
+            facts);
   EXPECT_EQ(config.scheduler->warmup_min_lr, std::vector<double>{0.125});
   EXPECT_EQ(config.scheduler->warmup_max_lr, (std::vector<double>{0.5, 0.75}));
   EXPECT_EQ(config.scheduler->warmup_num_steps, 7);
@@ -126,9 +106,9 @@ TEST(ConfigAuto, TheWarmUpFollowsTheOptimizer) {
   EXPECT_WARNS(config, "scheduler.params.warmup_max_lr: \"auto\" without the fact warmup_max_lr");
   Facts facts;
   facts.lr = 0.5;
-  const Config by_fact = with(R"({"optimizer": {"type": "Adam", "params": {"lr": "auto"}},
+  const Config by_fact = parse(R"({"optimizer": {"type": "Adam", "params": {"lr": "auto"}},
     "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": "auto"}}})",
-                              facts);
+                               facts);
   EXPECT_EQ(by_fact.scheduler->warmup_max_lr, std::vector<double>{0.5});
 }
 
@@ -148,7 +128,7 @@ TEST(ConfigAuto, PrecisionOfTheFileWins) {
   facts.dtype = DType::kBFloat16;
   for (const char* text : {R"({"fp16": {"enabled": true}, "bf16": {"enabled": "auto"}})",
                            R"({"bf16": {"enabled": "auto"}, "fp16": {"enabled": true}})"}) {
-    const Config config = with(text, facts);
+    const Config config = parse(text, facts);
     EXPECT_EQ(config.fp16_enabled, true);
     EXPECT_EQ(config.bf16_enabled, false);
     EXPECT_WARNS(config, "fp16.enabled: the file says true; the fact dtype bf16 is not used");
@@ -166,7 +146,7 @@ TEST(ConfigAuto, AMissingOptimizerIsTheFacts) {
   Facts facts;
   facts.lr = 0.5;
   facts.betas = {0.25, 0.75};
-  const Config config = with("{}", facts);
+  const Config config = parse("{}", facts);
   EXPECT_EQ(config.optimizer.lr, 0.5);
   EXPECT_EQ(config.optimizer.beta1, 0.25);
   EXPECT_EQ(config.optimizer.eps, 1e-8);
@@ -183,7 +163,7 @@ TEST(ConfigAuto, TheFileWinsOverAFactWithAWarning) {
   facts.warmup_steps = 5;
   facts.dtype = DType::kFloat32;
   facts.hidden_size = 8;
-  const Config config = with(
+  const Config config = parse(
       R"({"optimizer": {"type": "Adam", "params": {"lr": 0.25}}, "bf16": {"enabled": true},
           "zero_optimization": {"reduce_bucket_size": 7}})",
       facts);
@@ -198,7 +178,7 @@ TEST(ConfigAuto, TheFileWinsOverAFactWithAWarning) {
   EXPECT_NO_WARNING(config, "hidden_size");  // an answer to "auto" alone
   Facts same;
   same.lr = 0.25;
-  EXPECT_NO_WARNING(with(R"({"optimizer": {"type": "Adam", "params": {"lr": 0.25}}})", same),
+  EXPECT_NO_WARNING(parse(R"({"optimizer": {"type": "Adam", "params": {"lr": 0.25}}})", same),
                     "params.lr");
 }
 
@@ -223,26 +203,26 @@ TEST(ConfigAuto, FactsAreChecked) {
   EXPECT_CONTAINS(message("lr", ""), "is not a number");
   Facts wild;  // set by a program, which nothing has checked
   wild.hidden_size = 4'000'000'000;
-  EXPECT_CONTAINS(refused("{}", wild), "hidden_size: 4000000000 is out of range");
+  EXPECT_CONTAINS(refusal("{}", wild), "hidden_size: 4000000000 is out of range");
   Facts nobody;
   nobody.world_size = 0;
-  EXPECT_CONTAINS(refused("{\"gradient_clipping\": -1}", nobody), "world_size: 0");
-  EXPECT_CONTAINS(refused("{\"gradient_clipping\": -1}", nobody), "gradient_clipping: -1");
+  EXPECT_CONTAINS(refusal("{\"gradient_clipping\": -1}", nobody), "world_size: 0");
+  EXPECT_CONTAINS(refusal("{\"gradient_clipping\": -1}", nobody), "gradient_clipping: -1");
   Facts negative;
   negative.lr = -1;
-  EXPECT_CONTAINS(refused(nested("optimizer.params.lr", "\"auto\""), negative),
+  EXPECT_CONTAINS(refusal(nested("optimizer.params.lr", "\"auto\""), negative),
                   "optimizer.params.lr: the fact lr: -1 is out of range");
-  EXPECT_CONTAINS(refused("{}", negative), "optimizer.params.lr: the fact lr: -1");
+  EXPECT_CONTAINS(refusal("{}", negative), "optimizer.params.lr: the fact lr: -1");
 }
 
 TEST(ConfigAuto, ForAPlanDefaultsWillDo) {
   Facts facts;
   facts.defaults_for_auto = true;
-  Config config = with(R"({"gradient_accumulation_steps": "auto", "train_batch_size": "auto",
+  Config config = parse(R"({"gradient_accumulation_steps": "auto", "train_batch_size": "auto",
     "train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto",
     "optimizer": {"type": "Adam", "params": {"lr": "auto", "betas": "auto"}},
     "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": "auto"}}})",
-                       facts);
+                        facts);
   EXPECT_EQ(config.optimizer.lr, 1e-3);
   EXPECT_TRUE(config.scheduler->total_num_steps.has_value());
   EXPECT_NO_WARNING(config, "longer than the training");
@@ -255,7 +235,7 @@ TEST(ConfigAuto, ForAPlanDefaultsWillDo) {
     const bool sgd = row.of_types == std::vector<std::string>{"SGD"};
     std::string text = nested(row.path, "\"auto\"");
     if (sgd) text.replace(text.find("\"Adam\""), 6, "\"SGD\"");
-    EXPECT_NO_THROW(with(text, facts)) << text;
+    EXPECT_NO_THROW(parse(text, facts)) << text;
   }
 }
 
@@ -272,7 +252,7 @@ TEST(ConfigAuto, BatchKeysFollowFromOthersOrNeedTheirFact) {
   const auto settled = [&](const char* train, const char* micro, const char* accumulation,
                            Facts facts = {}) {
     facts.world_size = 2;
-    const Config config = with(batch(train, micro, accumulation), facts);
+    const Config config = parse(batch(train, micro, accumulation), facts);
     return std::vector<std::int64_t>{*config.train_batch_size, *config.micro_batch_size,
                                      *config.accumulation_steps};
   };
@@ -298,7 +278,7 @@ TEST(ConfigAuto, BatchKeysFollowFromOthersOrNeedTheirFact) {
   const auto unsettled = [&](const char* train, const char* micro, const char* accumulation,
                              Facts given = {}) {
     given.world_size = 2;
-    return refused(batch(train, micro, accumulation), given);
+    return refusal(batch(train, micro, accumulation), given);
   };
   const std::string all = unsettled(kAuto, kAuto, kAuto);
   EXPECT_CONTAINS(all, "train_micro_batch_size_per_gpu is \"auto\": give the fact micro_batch");
@@ -312,10 +292,10 @@ TEST(ConfigAuto, BatchKeysFollowFromOthersOrNeedTheirFact) {
   // In one message with all else.
   Facts world;
   world.world_size = 2;
-  EXPECT_FALSE(contains(refused("{\"train_batch_size\": 0}", world), "not given"));
-  EXPECT_CONTAINS(refused("{\"train_batch_size\": 9}", world),
+  EXPECT_FALSE(contains(refusal("{\"train_batch_size\": 0}", world), "not given"));
+  EXPECT_CONTAINS(refusal("{\"train_batch_size\": 9}", world),
                   "train_batch_size 9 (file.json:1:2)");
-  const std::string both = refused("{\"gradient_clipping\": -1}", world);
+  const std::string both = refusal("{\"gradient_clipping\": -1}", world);
   EXPECT_CONTAINS(both, "gradient_clipping: -1");
   EXPECT_CONTAINS(both, "give train_batch_size or train_micro_batch_size_per_gpu");
 }
@@ -326,7 +306,7 @@ TEST(ConfigAuto, FactsOfTheBatchThatTheFileOverrulesAreWarnedOf) {
   facts.micro_batch = 5;
   facts.accumulation = 7;
   const Config config =
-      with(R"({"train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": 4})", facts);
+      parse(R"({"train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": 4})", facts);
   EXPECT_EQ(config.train_batch_size, 24);
   EXPECT_WARNS(config,
                "train_micro_batch_size_per_gpu: settled as 3 by file.json:1:2; the fact "
@@ -334,144 +314,6 @@ TEST(ConfigAuto, FactsOfTheBatchThatTheFileOverrulesAreWarnedOf) {
   EXPECT_WARNS(config,
                "gradient_accumulation_steps: settled as 4 by file.json:1:39; the fact "
                "accumulation 7 is not used");
-}
-
-TEST(ConfigOldForms, MeanTheNewOnesWithAWarning) {
-  const auto warned = [](const Config& config, const std::string& path) {
-    for (const Remark& warning : config.warnings()) {
-      if (warning.path == path) return warning.message;
-    }
-    return std::string("(no warning)");
-  };
-  const Config on = parse("{\"zero_optimization\": true, \"allgather_size\": 5e6}");
-  EXPECT_EQ(on.zero.stage, 1);
-  EXPECT_EQ(on.zero.allgather_bucket_size, 5'000'000);
-  EXPECT_EQ(warned(on, "zero_optimization"), "old form; write {\"stage\": 1}");
-  EXPECT_EQ(warned(on, "allgather_size"),
-            "old form; write zero_optimization.allgather_bucket_size 5000000");
-  EXPECT_EQ(parse("{\"zero_optimization\": false}").zero.stage, 0);
-
-  const Config cpu = parse(nested("zero_optimization.cpu_offload", "true"));
-  EXPECT_EQ(warned(cpu, "zero_optimization.cpu_offload"),
-            "old form; write zero_optimization.offload_optimizer.device \"cpu\"");
-  EXPECT_EQ(effective(cpu, "zero_optimization.offload_optimizer.device").value, "\"cpu\"");
-  const Config none = parse(nested("zero_optimization.cpu_offload_param", "false"));
-  EXPECT_EQ(effective(none, "zero_optimization.offload_param.device").value, "\"none\"");
-  EXPECT_EQ(
-      warned(parse(nested("zero_optimization.stage3_gather_fp16_weights_on_model_save", "true")),
-             "zero_optimization.stage3_gather_fp16_weights_on_model_save"),
-      "old name; write zero_optimization.stage3_gather_16bit_weights_on_model_save");
-  EXPECT_NO_WARNING(parse(nested("zero_optimization.cpu_offload", "null")), "offload");
-}
-
-TEST(ConfigOldForms, KeysCanBeSetInTheOldBoolean) {
-  Config config = parse("{\"zero_optimization\": true}");
-  config.set("zero_optimization.reduce_bucket_size", "7");
-  EXPECT_EQ(config.zero.stage, 1);
-  EXPECT_EQ(config.zero.reduce_bucket_size, 7);
-  config.set("zero_optimization.stage", "3");
-  EXPECT_EQ(config.zero.stage, 3);
-  Config merged = parse("{\"zero_optimization\": true}");
-  merged.merge("{\"zero_optimization\": {\"overlap_comm\": true}}");
-  EXPECT_EQ(merged.zero.stage, 1);
-  EXPECT_TRUE(merged.zero.overlaps());
-  merged.set("zero_optimization", "false");
-  EXPECT_EQ(merged.zero.stage, 0);
-}
-
-TEST(ConfigOldForms, SettingTheNewFormReplacesTheOldOne) {
-  Config config = parse(R"({"allgather_size": 7, "zero_optimization": {"cpu_offload": true}})");
-  config.set("zero_optimization.offload_optimizer.device", "none");
-  EXPECT_EQ(effective(config, "zero_optimization.offload_optimizer.device").value, "\"none\"");
-  config.set("zero_optimization.allgather_bucket_size", "9");
-  EXPECT_EQ(config.zero.allgather_bucket_size, 9);
-  config.set("zero_optimization.cpu_offload", "true");
-  EXPECT_EQ(effective(config, "zero_optimization.offload_optimizer.device").value, "\"cpu\"");
-  config.merge(R"({"zero_optimization": {"offload_optimizer": {"device": "none"}}})");
-  EXPECT_EQ(effective(config, "zero_optimization.offload_optimizer.device").value, "\"none\"");
-}
-
-TEST(ConfigOldForms, OldAndNewMayNotContradict) {
-  const auto both = [](const char* old, const char* device) {
-    return std::string("{\"zero_optimization\": {\"cpu_offload\": ") + old +
-           ", \"offload_optimizer\": {\"device\": \"" + device + "\"}}}";
-  };
-  EXPECT_NO_THROW(parse(both("true", "cpu")));
-  EXPECT_NO_THROW(parse(both("false", "none")));
-  EXPECT_CONTAINS(refusal(both("true", "none")),
-                  "zero_optimization.offload_optimizer.device: \"none\" contradicts "
-                  "zero_optimization.cpu_offload");
-  EXPECT_CONTAINS(refusal(both("false", "cpu")), "contradicts zero_optimization.cpu_offload");
-  EXPECT_CONTAINS(
-      refusal("{\"allgather_size\": 5, \"zero_optimization\": {\"allgather_bucket_size\": 6}}"),
-      "zero_optimization.allgather_bucket_size: 6 contradicts allgather_size");
-  EXPECT_CONTAINS(refusal(nested("zero_optimization.cpu_offload", "\"auto\"")),
-                  "zero_optimization.cpu_offload: \"auto\" has no meaning here");
-}
-
-TEST(ConfigDevice, OffloadingIsANoteOnTheHostAndRefusedElsewhere) {
-  Facts cuda;
-  cuda.device = DeviceKind::kCuda;
-  for (const char* section : {"offload_optimizer", "offload_param"}) {
-    const std::string path = std::string("zero_optimization.") + section + ".device";
-    const std::string cpu = nested(path, "\"cpu\"");
-    EXPECT_WARNS(parse(cpu), path + ": \"cpu\": no effect: nothing to move on the host device");
-    EXPECT_CONTAINS(refused(cpu, cuda), path + ": \"cpu\": offloading is not built here");
-    EXPECT_NO_THROW(with(nested(path, "\"none\""), cuda));
-    EXPECT_CONTAINS(refusal(nested(path, "\"nvme\"")), "\"nvme\" is not built here");
-  }
-  EXPECT_CONTAINS(refused(nested("zero_optimization.cpu_offload", "true"), cuda),
-                  "zero_optimization.cpu_offload: \"cpu\": offloading is not built here");
-}
-
-TEST(ConfigDevice, OtherKindsOfRanksAreWarnedOf) {
-  EXPECT_WARNS(parse(R"({"tensor_parallel": {"tp_size": 4}})"),
-               "tensor_parallel.tp_size: 4 has no effect: world sizes here count data-parallel");
-  EXPECT_WARNS(parse(R"({"tensor_parallel": {"a": {"autotp_size": 2}}})"),
-               "tensor_parallel.a.autotp_size: 2");
-  EXPECT_WARNS(parse(R"({"pipeline": {"stages": 2}})"), "pipeline.stages: 2");
-  EXPECT_WARNS(parse(R"({"pipeline": {"stages": "4"}})"), "pipeline.stages: \"4\"");
-  for (const char* one :
-       {R"({"tensor_parallel": {"tp_size": 1}})", R"({"pipeline": {"stages": "auto"}})"}) {
-    EXPECT_NO_WARNING(parse(one), "has no effect: world sizes");
-  }
-  EXPECT_NO_THROW(parse("{\"sequence_parallel_size\": 1}"));
-  EXPECT_CONTAINS(refusal("{\"sequence_parallel_size\": 2}"), "sequence_parallel_size: 2 is not");
-}
-
-TEST(ConfigTypes, GradientsTravelInATypeThatHoldsThem) {
-  Facts bf16;
-  bf16.dtype = DType::kBFloat16;
-  const std::string wire = "{\"communication_data_type\": \"bf16\"";
-  EXPECT_NO_THROW(with(wire + "}", bf16));
-  EXPECT_NO_THROW(parse(wire + "}"));  // the registered parameters will tell
-  EXPECT_CONTAINS(refused(wire + ", \"data_types\": {\"grad_accum_dtype\": \"fp32\"}}", bf16),
-                  "communication_data_type: bf16 would round gradients, which are fp32");
-  Facts fp16;
-  fp16.dtype = DType::kFloat16;
-  EXPECT_CONTAINS(refused(wire + "}", fp16), "valid: fp32, fp16");
-  // The file's precision is the type, before any fact.
-  EXPECT_NO_THROW(with(wire + ", \"bf16\": {\"enabled\": true}}", fp16));
-  EXPECT_CONTAINS(refusal(wire + ", \"fp16\": {\"enabled\": true}}"), "gradients, which are fp16");
-  EXPECT_WARNS(with("{\"communication_data_type\": \"fp32\"}", bf16),
-               "communication_data_type: sums are in fp32 whatever gradients travel in");
-}
-
-TEST(ConfigTypes, UnmanagedAccumulationHasNoFixedTree) {
-  Config config = parse("{\"train_batch_size\": 2}");
-  config.managed_accumulation = false;
-  config.runtime.reproducible = true;  // not by a file, but found all the same
-  try {
-    config.resolve_batch(2);
-    ADD_FAILURE() << "accepted";
-  } catch (const ConfigError& error) {
-    EXPECT_CONTAINS(error.what(), "managed_gradient_accumulation false contradicts");
-  }
-}
-
-TEST(ConfigTypes, AnEpsOfZeroIsWarnedOf) {
-  EXPECT_WARNS(parse(nested("optimizer.params.eps", "0")), "optimizer.params.eps: 0: an element");
-  EXPECT_NO_WARNING(parse(nested("optimizer.params.eps", "1e-30")), "eps: 0");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 namespace zero {
 namespace {
 
+using config_test::effective;
 using config_test::parse;
 
 std::vector<std::string> lines(const Config& config) {
@@ -55,13 +56,6 @@ TEST(ConfigEffective, WrittenOutItMeansTheSame) {
   }
 }
 
-EffectiveValue find(const Config& config, const std::string& path) {
-  for (const EffectiveValue& value : config.effective()) {
-    if (value.path == path) return value;
-  }
-  return {path, "(not there)", ""};
-}
-
 TEST(ConfigEffective, SaysWhereAValueComesFrom) {
   Facts facts;
   facts.lr = 0.5;
@@ -69,22 +63,24 @@ TEST(ConfigEffective, SaysWhereAValueComesFrom) {
  "zero_optimization": {"prefetch_bucket_size": 5e6, "overlap_comm": null},
  "train_batch_size": 12})",
                                 "some.json", facts);
-  EXPECT_EQ(find(config, "optimizer.params.lr").origin, "fact lr");
-  EXPECT_EQ(find(config, "zero_optimization.stage3_prefetch_bucket_size").origin, "some.json:2:24");
-  EXPECT_EQ(find(config, "zero_optimization.stage3_prefetch_bucket_size").value, "5000000");
-  EXPECT_EQ(find(config, "zero_optimization.overlap_comm").origin, "default");
-  EXPECT_EQ(find(config, "gradient_clipping").origin, "default");
-  EXPECT_EQ(find(config, "train_micro_batch_size_per_gpu").value, "null");
+  EXPECT_EQ(effective(config, "optimizer.params.lr").origin, "fact lr");
+  EXPECT_EQ(effective(config, "zero_optimization.stage3_prefetch_bucket_size").origin,
+            "some.json:2:24");
+  EXPECT_EQ(effective(config, "zero_optimization.stage3_prefetch_bucket_size").value, "5000000");
+  EXPECT_EQ(effective(config, "zero_optimization.overlap_comm").origin, "default");
+  EXPECT_EQ(effective(config, "gradient_clipping").origin, "default");
+  EXPECT_EQ(effective(config, "train_micro_batch_size_per_gpu").value, "null");
   config.resolve_batch(3);
-  EXPECT_EQ(find(config, "train_batch_size").origin, "some.json:3:2");
-  EXPECT_EQ(find(config, "train_micro_batch_size_per_gpu").value, "4");
-  EXPECT_EQ(find(config, "train_micro_batch_size_per_gpu").origin, "follows from the batch sizes");
-  EXPECT_EQ(find(config, "gradient_accumulation_steps").origin, "default");
+  EXPECT_EQ(effective(config, "train_batch_size").origin, "some.json:3:2");
+  EXPECT_EQ(effective(config, "train_micro_batch_size_per_gpu").value, "4");
+  EXPECT_EQ(effective(config, "train_micro_batch_size_per_gpu").origin,
+            "follows from the batch sizes");
+  EXPECT_EQ(effective(config, "gradient_accumulation_steps").origin, "default");
   config.set("gradient_clipping", "2");
-  EXPECT_EQ(find(config, "gradient_clipping").origin, "set(gradient_clipping)");
+  EXPECT_EQ(effective(config, "gradient_clipping").origin, "set(gradient_clipping)");
   config.zero.stage = 3;
-  EXPECT_EQ(find(config, "zero_optimization.stage").origin, "set by the program");
-  EXPECT_EQ(find(config, "zero_optimization.stage").value, "3");
+  EXPECT_EQ(effective(config, "zero_optimization.stage").origin, "set by the program");
+  EXPECT_EQ(effective(config, "zero_optimization.stage").value, "3");
 }
 
 TEST(ConfigEffective, ValuesThatTheProgramSetSayItToTheEnd) {
@@ -92,44 +88,44 @@ TEST(ConfigEffective, ValuesThatTheProgramSetSayItToTheEnd) {
   config.micro_batch_size = 4;
   config.accumulation_steps = 8;
   config.resolve_batch(2);
-  EXPECT_EQ(find(config, "train_micro_batch_size_per_gpu").value, "4");
-  EXPECT_EQ(find(config, "train_micro_batch_size_per_gpu").origin, "set by the program");
-  EXPECT_EQ(find(config, "gradient_accumulation_steps").origin, "set by the program");
+  EXPECT_EQ(effective(config, "train_micro_batch_size_per_gpu").value, "4");
+  EXPECT_EQ(effective(config, "train_micro_batch_size_per_gpu").origin, "set by the program");
+  EXPECT_EQ(effective(config, "gradient_accumulation_steps").origin, "set by the program");
 }
 
 // Of a stage that is still to be chosen nobody knows whether it overlaps.
 TEST(ConfigEffective, OverlapStaysOpenWithTheStage) {
   const std::string choose = R"({"runtime": {"memory_budget": 1000, "choose_stage": true})";
-  EXPECT_EQ(find(parse(choose + "}"), "zero_optimization.overlap_comm").value, "null");
+  EXPECT_EQ(effective(parse(choose + "}"), "zero_optimization.overlap_comm").value, "null");
   Config again = parse(parse(choose + "}").explained());
   again.zero.stage = 3;
   EXPECT_TRUE(again.zero.overlaps());
   const Config fixed = parse(choose + R"(, "zero_optimization": {"overlap_comm": false}})");
-  EXPECT_EQ(find(fixed, "zero_optimization.overlap_comm").value, "false");
+  EXPECT_EQ(effective(fixed, "zero_optimization.overlap_comm").value, "false");
   Config stage3 = parse("{}");
   stage3.zero.stage = 3;
-  EXPECT_EQ(find(stage3, "zero_optimization.overlap_comm").value, "true");
-  EXPECT_EQ(find(stage3, "zero_optimization.overlap_comm").origin, "default");
+  EXPECT_EQ(effective(stage3, "zero_optimization.overlap_comm").value, "true");
+  EXPECT_EQ(effective(stage3, "zero_optimization.overlap_comm").origin, "default");
 }
 
 TEST(ConfigEffective, WhatAnotherKeyRulesOutSaysSo) {
   const Config sgd = parse(R"({"optimizer": {"type": "SGD"}, "scheduler": {"type": "OneCycle",
       "params": {"cycle_min_lr": 1, "cycle_max_lr": 2, "cycle_momentum": true}}})");
-  EXPECT_EQ(find(sgd, "scheduler.params.cycle_momentum").value, "false");
-  EXPECT_EQ(find(sgd, "scheduler.params.cycle_momentum").origin, "optimizer.type SGD");
+  EXPECT_EQ(effective(sgd, "scheduler.params.cycle_momentum").value, "false");
+  EXPECT_EQ(effective(sgd, "scheduler.params.cycle_momentum").origin, "optimizer.type SGD");
 }
 
 TEST(ConfigEffective, HasWhatTheTypesTakeAndNothingElse) {
   const Config sgd = parse(R"({"optimizer": {"type": "SGD"}})");
-  EXPECT_EQ(find(sgd, "optimizer.params.betas").value, "(not there)");
-  EXPECT_EQ(find(sgd, "optimizer.params.momentum").value, "0");
-  EXPECT_EQ(find(sgd, "scheduler.type").value, "null");
-  EXPECT_EQ(find(sgd, "scheduler.params.warmup_num_steps").value, "(not there)");
+  EXPECT_EQ(effective(sgd, "optimizer.params.betas").value, "(not there)");
+  EXPECT_EQ(effective(sgd, "optimizer.params.momentum").value, "0");
+  EXPECT_EQ(effective(sgd, "scheduler.type").value, "null");
+  EXPECT_EQ(effective(sgd, "scheduler.params.warmup_num_steps").value, "(not there)");
   const Config l2 = parse(R"({"optimizer": {"type": "Adam", "params": {"adam_w_mode": false}},
                 "scheduler": {"type": "LRRangeTest"}})");
-  EXPECT_EQ(find(l2, "optimizer.type").value, "\"Adam\"");
-  EXPECT_EQ(find(l2, "scheduler.params.lr_range_test_step_size").value, "2000");
-  EXPECT_EQ(find(l2, "scheduler.params.warmup_num_steps").value, "(not there)");
+  EXPECT_EQ(effective(l2, "optimizer.type").value, "\"Adam\"");
+  EXPECT_EQ(effective(l2, "scheduler.params.lr_range_test_step_size").value, "2000");
+  EXPECT_EQ(effective(l2, "scheduler.params.warmup_num_steps").value, "(not there)");
 }
 
 TEST(ConfigEffective, AnOriginCannotLeaveItsComment) {

@@ -11,6 +11,7 @@
 namespace zero {
 namespace {
 
+using config_test::effective;
 using config_test::nested;
 using config_test::parse;
 using config_test::Probe;
@@ -235,13 +236,6 @@ std::string file_with(const SchemaRow& row, const std::string& value) {
   return text;
 }
 
-std::string effective_value(const Config& config, const std::string& path) {
-  for (const EffectiveValue& value : config.effective()) {
-    if (value.path == path) return value.value;
-  }
-  return "(not there)";
-}
-
 std::vector<std::string> wrong_values(const SchemaRow& row) {
   std::vector<std::string> wrong = wrong_types(row.type);
   if (!row.nullable) wrong.emplace_back("null");
@@ -265,11 +259,11 @@ TEST(ConfigSchema, KeysWithoutEffectAreTakenWithANoteWhereTheyAskForSomething) {
     const Config asks = parse(file_with(row, other));
     EXPECT_WARNS(asks, row.path + ": " + other);
     EXPECT_WARNS(asks, row.why);
-    EXPECT_EQ(effective_value(asks, row.path), other);
+    EXPECT_EQ(effective(asks, row.path).value, other);
     const Config silent = parse(file_with(row, by_default));
     EXPECT_NO_WARNING(silent, row.why);
-    EXPECT_EQ(effective_value(silent, row.path), by_default);
-    EXPECT_EQ(effective_value(parse("{}"), row.path), by_default);
+    EXPECT_EQ(effective(silent, row.path).value, by_default);
+    EXPECT_EQ(effective(parse("{}"), row.path).value, by_default);
     for (const std::string& wrong : wrong_values(row)) {
       EXPECT_CONTAINS(refusal(file_with(row, wrong)), ": " + row.path + ": ") << wrong;
     }

@@ -64,7 +64,6 @@ class BlockRunner {
   const uint3& block_index() const { return block_index_; }
   const dim3& block_size() const { return block_; }
   const dim3& grid_size() const { return grid_; }
-  bool running() const { return current_ != nullptr; }
 
   void barrier() {
     Thread* const me = current_;

@@ -1,11 +1,11 @@
 // Ranks as threads of one process. Every buffer is visible to every rank, so each rank sums its
 // shard straight out of its peers' buffers, and gathers by copying from them: the bytes an optimal
-// algorithm moves, without a copy in between.
-#include <array>
-#include <cstring>
+// algorithm moves, without a copy in between. The buffers are on the host, or on CUDA devices that
+// see each other's memory.
+#include <span>
 #include <vector>
 
-#include "kernels/kernels.hpp"
+#include "kernels/on_stream.hpp"
 #include "src/local_group.hpp"
 #include "zero/error.hpp"
 
@@ -29,12 +29,11 @@ class LocalCommunicator final : public Communicator {
          .dtype = send_dtype,
          .recv_dtype = recv_dtype,
          .reduction = reduction},
-        const_cast<void*>(send), stream, [=, this] {
+        const_cast<void*>(send), stream, [=, this, &stream] {
           const void* const* sources = shards_of_all(rank_, shard_elems, send_dtype);
           void* const destination = recv;
-          kernels::sum_slices({sources, peers_.size()}, send_dtype, {&destination, 1}, recv_dtype,
-                              shard_elems, reduction.divisor, reduction.accumulate,
-                              order(reduction));
+          sum(stream, {sources, peers_.size()}, send_dtype, {&destination, 1}, recv_dtype,
+              shard_elems, reduction);
         });
   }
 
@@ -42,13 +41,13 @@ class LocalCommunicator final : public Communicator {
                   const OpTag& tag, Stream& stream) override {
     const std::int64_t bytes = shard_elems * static_cast<std::int64_t>(dtype_bytes(dtype));
     run({.verb = Verb::kAllGather, .tag = tag, .elems = shard_elems, .dtype = dtype},
-        const_cast<void*>(send), stream, [=, this] {
+        const_cast<void*>(send), stream, [=, this, &stream] {
           // Starting with the next rank spreads the reads, so that not all hit one rank's memory.
           for (int step = 0; step < world_size(); ++step) {
             const int peer = (rank_ + step) % world_size();
             void* const place = static_cast<std::byte*>(recv) + peer * bytes;
             const void* const source = group_->post(peer).data;
-            if (place != source) kernels::copy_now(place, source, bytes);
+            if (place != source) copy(stream, place, source, bytes);
           }
         });
   }
@@ -60,14 +59,13 @@ class LocalCommunicator final : public Communicator {
          .elems = shard_elems,
          .dtype = dtype,
          .reduction = reduction},
-        data, stream, [=, this] {
+        data, stream, [=, this, &stream] {
           // One pass: this rank sums its shard and writes it to all. No one else touches that
           // shard.
           const void* const* sources = shards_of_all(rank_, shard_elems, dtype);
-          kernels::sum_slices({sources, peers_.size()}, dtype,
-                              {const_cast<void* const*>(peers_.data()), peers_.size()}, dtype,
-                              shard_elems, reduction.divisor, reduction.accumulate,
-                              order(reduction));
+          sum(stream, {sources, peers_.size()}, dtype,
+              {const_cast<void* const*>(peers_.data()), peers_.size()}, dtype, shard_elems,
+              reduction);
         });
   }
 
@@ -78,10 +76,10 @@ class LocalCommunicator final : public Communicator {
                               "; this group has ranks 0 to ", world_size() - 1));
     }
     run({.verb = Verb::kBroadcast, .tag = tag, .elems = elems, .dtype = dtype, .root = root}, data,
-        stream, [=, this] {
+        stream, [=, this, &stream] {
           if (rank_ == root) return;
-          kernels::copy_now(data, group_->post(root).data,
-                            elems * static_cast<std::int64_t>(dtype_bytes(dtype)));
+          copy(stream, data, group_->post(root).data,
+               elems * static_cast<std::int64_t>(dtype_bytes(dtype)));
         });
   }
 
@@ -98,9 +96,49 @@ class LocalCommunicator final : public Communicator {
   template <class Work>
   void run(OpFingerprint op, void* data, Stream& stream, Work work) {
     op.sequence = ++issued_;
+    if (stream.kind() == DeviceKind::kCuda) return issue(std::move(op), data, stream, work);
     stream.enqueue([this, op = std::move(op), data, work = std::move(work)] {
       group_->collective(rank_, {op, data}, work);
     });
+  }
+
+  // On device memory. After it the stream goes on when the others are done with this rank's buffer.
+  template <class Work>
+  void issue(OpFingerprint op, void* data, Stream& stream, const Work& work) {
+    if (world_size() == 1) return group_->collective(rank_, {std::move(op), data}, work);
+    group_->collective(rank_, {std::move(op), data, stream.record()}, [&] {
+      for (int peer = 0; peer < world_size(); ++peer) {
+        if (peer != rank_) stream.wait(group_->post(peer).ready);
+      }
+      work();
+      group_->set_done(rank_, stream.record());
+    });
+    for (int peer = 0; peer < world_size(); ++peer) {
+      if (peer != rank_) stream.wait(group_->done(peer));
+    }
+  }
+
+  static void sum(Stream& stream, std::span<const void* const> sources, DType source_dtype,
+                  std::span<void* const> destinations, DType destination_dtype, std::int64_t elems,
+                  const Reduction& reduction) {
+    const auto order = reduction.tree ? kernels::SumOrder::kTree : kernels::SumOrder::kSequential;
+    if (stream.kind() == DeviceKind::kCuda) {
+      if (elems == 0) return;
+      kernels::on_cuda("sum_slices")
+          .sum(sources, source_dtype, destinations, destination_dtype, elems, reduction.divisor,
+               reduction.accumulate, order, stream.native());
+    } else {
+      kernels::sum_slices(sources, source_dtype, destinations, destination_dtype, elems,
+                          reduction.divisor, reduction.accumulate, order);
+    }
+  }
+
+  static void copy(Stream& stream, void* to, const void* from, std::int64_t bytes) {
+    if (stream.kind() == DeviceKind::kCuda) {
+      kernels::copy(to, from, bytes, stream);
+    } else {
+      kernels::copy_now(to, from, bytes);
+    }
   }
 
   // Addresses of shard `index` in every rank's posted buffer, in rank order. REQUIRES: in a
@@ -115,14 +153,10 @@ class LocalCommunicator final : public Communicator {
     return peers_.data();
   }
 
-  static kernels::SumOrder order(const Reduction& reduction) {
-    return reduction.tree ? kernels::SumOrder::kTree : kernels::SumOrder::kSequential;
-  }
-
   std::shared_ptr<LocalGroup> group_;
   const int rank_;
   std::uint64_t issued_ = 0;  // by the issuing thread
-  std::vector<void*> peers_;  // scratch of the stream's thread
+  std::vector<void*> peers_;  // scratch of the thread in which the work runs
 };
 
 }  // namespace

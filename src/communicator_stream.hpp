@@ -20,6 +20,16 @@ class CommStream {
   }
   // Reached when all that was handed to the stream so far is done.
   Event done() const { return stream_ == nullptr ? Event() : stream_->record(); }
+  // Blocks until nothing handed to this stream or the caller's is running any more, failed or not.
+  void drain() noexcept {
+    for (Stream* stream : {&device_.caller_stream(), stream_.get()}) {
+      if (stream == nullptr) continue;
+      try {
+        stream->synchronize();
+      } catch (...) {  // whoever waits for the work gets its error; here it only has to be over
+      }
+    }
+  }
 
  private:
   Device& device_;

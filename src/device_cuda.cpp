@@ -6,6 +6,8 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <set>
+#include <vector>
 
 #include "zero/device.hpp"
 #include "zero/error.hpp"
@@ -44,7 +46,14 @@ class TaskErrors {
   std::exception_ptr error_;
 };
 
-// The events of one stream. One that has been reached is used again.
+bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "stream");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+// The events of one stream. One that has been reached is used again. Thread-safe: another rank's
+// stream may wait for them.
 class CudaClock final : public EventSource {
  public:
   CudaClock() = default;
@@ -56,7 +65,9 @@ class CudaClock final : public EventSource {
   CudaClock& operator=(const CudaClock&) = delete;
 
   std::uint64_t record(cudaStream_t stream) {
-    recycle();
+    const std::lock_guard lock(mutex_);
+    const bool captured = is_capturing(stream);
+    if (!captured) recycle();  // what is captured must not be asked for
     cudaEvent_t event = nullptr;
     if (spare_.empty()) {
       check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
@@ -64,19 +75,21 @@ class CudaClock final : public EventSource {
       event = spare_.back();
       spare_.pop_back();
     }
-    points_.push_back({++issued_, event});
+    points_.push_back({++issued_, event, captured});
     check(cudaEventRecord(event, stream), "event");
     return issued_;
   }
 
-  // Null once it has been reached.
-  cudaEvent_t find(std::uint64_t ticket) const {
-    if (points_.empty() || ticket < points_.front().ticket) return nullptr;
-    return points_[static_cast<std::size_t>(ticket - points_.front().ticket)].event;
+  // What the stream does from now on comes after the ticket. The event must not be used again
+  // before the wait is issued, so it is done here.
+  void hold_back(cudaStream_t stream, std::uint64_t ticket) const {
+    const std::lock_guard lock(mutex_);
+    if (cudaEvent_t event = find(ticket)) check(cudaStreamWaitEvent(stream, event, 0), "wait");
   }
 
   bool done(std::uint64_t ticket) const override {
-    cudaEvent_t event = find(ticket);
+    const std::lock_guard lock(mutex_);
+    cudaEvent_t event = find_real(ticket);
     if (event == nullptr) return true;
     const cudaError_t state = cudaEventQuery(event);
     if (state == cudaErrorNotReady) return false;
@@ -84,8 +97,14 @@ class CudaClock final : public EventSource {
     return true;
   }
 
+  // By the thread that records.
   void wait(std::uint64_t ticket) override {
-    if (cudaEvent_t event = find(ticket)) check(cudaEventSynchronize(event), "event");
+    cudaEvent_t event = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      event = find_real(ticket);
+    }
+    if (event != nullptr) check(cudaEventSynchronize(event), "event");
     errors.rethrow();
   }
 
@@ -95,15 +114,29 @@ class CudaClock final : public EventSource {
   struct Point {
     std::uint64_t ticket;
     cudaEvent_t event;
+    bool captured;  // a place in a graph, at no time of its own
   };
 
+  // Null once it has been reached.
+  cudaEvent_t find(std::uint64_t ticket) const {
+    if (points_.empty() || ticket < points_.front().ticket) return nullptr;
+    return points_[static_cast<std::size_t>(ticket - points_.front().ticket)].event;
+  }
+  cudaEvent_t find_real(std::uint64_t ticket) const {
+    cudaEvent_t event = find(ticket);
+    if (event == nullptr) return nullptr;
+    return points_[static_cast<std::size_t>(ticket - points_.front().ticket)].captured ? nullptr
+                                                                                       : event;
+  }
   void recycle() {
-    while (!points_.empty() && cudaEventQuery(points_.front().event) == cudaSuccess) {
+    while (!points_.empty() &&
+           (points_.front().captured || cudaEventQuery(points_.front().event) == cudaSuccess)) {
       spare_.push_back(points_.front().event);
       points_.pop_front();
     }
   }
 
+  mutable std::mutex mutex_;
   std::deque<Point> points_;  // recorded and not known to be reached, one ticket after the other
   std::vector<cudaEvent_t> spare_;
   std::uint64_t issued_ = 0;
@@ -121,6 +154,7 @@ class CudaStream final : public Stream {
   }
 
   void* native() const override { return stream_; }
+  bool capturing() const override { return is_capturing(stream_); }
 
   void enqueue(Task task) override {
     struct Call {
@@ -147,9 +181,7 @@ class CudaStream final : public Stream {
     const auto* clock = dynamic_cast<const CudaClock*>(event.source().get());
     if (clock == nullptr) return event.synchronize();  // of a stream of the host
     if (clock->errors.failed()) return clock->errors.rethrow();
-    if (cudaEvent_t point = clock->find(event.ticket())) {
-      check(cudaStreamWaitEvent(stream_, point, 0), "wait");
-    }
+    clock->hold_back(stream_, event.ticket());
   }
 
   void synchronize() override {
@@ -239,16 +271,58 @@ class CudaDevice final : public Device {
   void deallocate(void* pointer, std::size_t bytes) noexcept override {
     pool_.deallocate(pointer, bytes);
   }
+  void* allocate_staging(std::size_t bytes) override {
+    check(cudaSetDevice(index_), "device");
+    void* pointer = nullptr;
+    if (cudaMallocHost(&pointer, bytes) == cudaSuccess && pointer != nullptr) {
+      pinned_.insert(pointer);
+      return pointer;
+    }
+    cudaGetLastError();  // pages may not be locked: copies then wait for the host
+    return Device::allocate_staging(bytes);
+  }
+  void deallocate_staging(void* pointer, std::size_t bytes) noexcept override {
+    if (pinned_.erase(pointer) == 0) return Device::deallocate_staging(pointer, bytes);
+    cudaFreeHost(pointer);
+  }
   std::size_t reserved_bytes() const override { return pool_.reserved_bytes(); }
 
  private:
   const int index_;
+  std::set<void*> pinned_;
   int comm_priority_ = 0;
   CudaPool pool_;
   std::unique_ptr<CudaStream> caller_stream_;
 };
 
 }  // namespace
+
+int cuda_device_count() noexcept {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+void connect_cuda_devices(int count) {
+  for (int device = 0; device < count; ++device) {
+    for (int peer = 0; peer < count; ++peer) {
+      if (peer == device) continue;
+      int can = 0;
+      check(cudaDeviceCanAccessPeer(&can, device, peer), "peer access");
+      if (can == 0) {
+        throw CudaError(detail::concat("CUDA device ", device,
+                                       " cannot reach the memory of device ", peer,
+                                       "; ranks as threads need devices that can"));
+      }
+      check(cudaSetDevice(device), "device");
+      const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
+      if (error == cudaErrorPeerAccessAlreadyEnabled) {
+        cudaGetLastError();
+      } else {
+        check(error, "peer access");
+      }
+    }
+  }
+}
 
 std::unique_ptr<Device> make_cuda_device(int index) {
   int count = 0;

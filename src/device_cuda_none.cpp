@@ -10,4 +10,7 @@ std::unique_ptr<Device> make_cuda_device(int index) {
                                  "-DZERO_CUDA=ON where a CUDA toolkit is installed"));
 }
 
+int cuda_device_count() noexcept { return 0; }
+void connect_cuda_devices(int) {}
+
 }  // namespace zero

@@ -1,5 +1,9 @@
 // Where the threads of one process meet: the rendezvous behind the thread communicator.
 //
+// On the host a collective runs when its stream gets there. On a CUDA device it is issued: the
+// issuing threads meet, and what they enqueue waits on the device for the events that they show
+// each other. No thread waits for a device.
+//
 // A collective is two meetings. Before the first each rank posts what it is about to do and where
 // its buffers are; between the two every rank may read every posted buffer; after the second the
 // buffers are the ranks' own again. A meeting ends in one of: all are there; the deadline passed; a
@@ -31,6 +35,7 @@ class LocalGroup {
   struct Post {
     OpFingerprint op;
     void* data = nullptr;
+    Event ready = {};  // device memory: its owner's stream is done with it
   };
 
   // Throws UsageError unless the timeout is above 0.
@@ -57,6 +62,11 @@ class LocalGroup {
   // REQUIRES: inside the work of a collective.
   const Post& post(int rank) const { return ranks_[static_cast<std::size_t>(rank)]->post; }
 
+  // Device memory only: the point where a rank's stream has done its part. Set inside the work,
+  // read after the collective and before the rank's next one.
+  void set_done(int rank, Event event) { state(rank).done = std::move(event); }
+  const Event& done(int rank) const { return ranks_[static_cast<std::size_t>(rank)]->done; }
+
   // Throws UsageError unless the timeout is above 0.
   void set_timeout(int rank, std::chrono::duration<double> timeout);
   // The rank will not come back: who waits for it, now or later, ends with an error.
@@ -69,6 +79,7 @@ class LocalGroup {
   struct alignas(128) RankState {
     mutable std::mutex mutex;  // guards post, against readers that gave up waiting
     Post post;
+    Event done;
     std::atomic<std::uint64_t> meetings{0};  // arrived at
     std::atomic<bool> left{false};
     std::atomic<bool> reading{false};  // from before the first meeting until arrival at the second

@@ -1,11 +1,12 @@
-// Dynamic loss scaling for fp16: the state machine, nothing else.
+// Dynamic loss scaling for fp16, as the host sees it: kernels/loss_scale_math.hpp made from a
+// configuration.
 //
-// Rules as DeepSpeed 0.19's DynamicLossScaler (semantics of hysteresis, window and minimum as in
-// the README). Thread-safety: none; the same calls on every rank keep the ranks equal.
+// Thread-safety: none; the same calls on every rank keep the ranks equal.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/loss_scale_math.hpp"
 #include "zero/config.hpp"
 
 namespace zero {
@@ -15,20 +16,18 @@ class LossScaler {
   // Scale 1 for ever, for dtypes that need none.
   LossScaler() = default;
   explicit LossScaler(const LossScaleSettings& settings);
+  explicit LossScaler(const kernels::LossScale& state) : state_(state) {}
 
-  double scale() const { return scale_; }
+  const kernels::LossScale& state() const { return state_; }
+  double scale() const { return state_.scale; }
+  bool dynamic() const { return state_.dynamic; }
   // Would an overflow now have to end the run, because the scale cannot fall any further?
-  bool exhausted() const;
+  bool exhausted() const { return kernels::is_exhausted(state_); }
   // Counts a step. REQUIRES: !(overflow && exhausted()).
-  void update(bool overflow);
+  void update(bool overflow) { kernels::count_step(state_, overflow); }
 
  private:
-  bool dynamic_ = false;
-  LossScaleSettings settings_;
-  double scale_ = 1.0;
-  std::int64_t iteration_ = 0;
-  std::int64_t last_overflow_ = -1;
-  int hysteresis_left_ = 1;
+  kernels::LossScale state_;
 };
 
 }  // namespace zero

@@ -19,13 +19,4 @@ Runtime::Runtime(Config configuration, Device& the_device, Communicator& communi
   }
 }
 
-void Runtime::drain() noexcept {
-  for (const Event& event : {compute.record(), beside_it.done()}) {
-    try {
-      event.synchronize();
-    } catch (...) {  // whoever waits for the work gets its error; here it only has to be over
-    }
-  }
-}
-
 }  // namespace zero

@@ -24,9 +24,7 @@ struct ParamState {
   bool has_state = true;      // registered trainable: has gradients and optimizer state
   bool requires_grad = true;  // now; false while frozen
   Place place;
-  std::int64_t step_count = 0;  // applied updates
-  bool touched = false;         // got a gradient on this rank in this step
-  bool has_gradient = false;    // on any rank, in the last step; set by the vote
+  bool touched = false;  // got a gradient on this rank in this step
 };
 
 struct UnitState {
@@ -109,7 +107,7 @@ struct Runtime {
   }
   void compute_after_comm() { compute.wait(comm_stream().record()); }
   // Blocks until nothing that was handed to the streams is running any more, failed or not.
-  void drain() noexcept;
+  void drain() noexcept { beside_it.drain(); }
 };
 
 }  // namespace zero

@@ -1,28 +1,25 @@
 // The update of what this rank owns: Adam, AdamW or SGD over the pieces of parameters in its shard.
 #pragma once
 
-#include "src/bucket_policy.hpp"
+#include "src/vote.hpp"
 
 namespace zero {
 
 class ShardOptimizer {
  public:
-  ShardOptimizer(Runtime& runtime, BucketPolicy& policy) : rt_(runtime), policy_(policy) {}
+  ShardOptimizer(Runtime& runtime, BucketPolicy& policy, const OwnedPieces& pieces,
+                 const Vote& vote)
+      : rt_(runtime), policy_(policy), pieces_(pieces), vote_(vote) {}
 
-  // Updates the owned range of a bucket on the compute stream. Parameters without a gradient on any
-  // rank, and frozen ones, are left alone. `grad_factor` (clip_coef / loss_scale) is applied inside
-  // the update.
-  void update(const Bucket& bucket, double grad_factor);
-  // Counts the step for every parameter that took part in it.
-  void advance();
+  // Updates the owned range of a bucket on the compute stream, with the constants of the vote.
+  // Parameters without a gradient on any rank, and frozen ones, are left alone.
+  void update(const Bucket& bucket);
 
  private:
-  static bool takes_part(const ParamState& param) {
-    return param.has_state && param.requires_grad && param.has_gradient;
-  }
-
   Runtime& rt_;
   BucketPolicy& policy_;
+  const OwnedPieces& pieces_;
+  const Vote& vote_;
 };
 
 }  // namespace zero

@@ -97,10 +97,16 @@ void TensorAccess::read(int index, Tensor what, std::span<float> out, double los
   const Bucket& bucket = rt_.layout.bucket(param.place.bucket);
   const Source from = source(param, what);
   const Overlap mine = overlap(param, from.range);
+  // Where ranks cannot put it into the caller's memory themselves.
+  const bool on_host = rt_.device.kind() == DeviceKind::kHost;
+  const Buffer staged =
+      on_host ? Buffer()
+              : rt_.allocate(Category::kWorkspace, param.numel, DType::kFloat32, param.spec.name);
+  float* const whole = on_host ? out.data() : staged.floats();
   const DrainAtEnd drain(rt_);
   if (mine.elems > 0) {
     const float divisor = what == Tensor::kGrads ? static_cast<float>(loss_scale) : 1.0f;
-    kernels::cast({out.data() + mine.param_begin, DType::kFloat32, mine.elems},
+    kernels::cast({whole + mine.param_begin, DType::kFloat32, mine.elems},
                   part(from.view, mine.bucket_begin - from.range.begin, mine.elems), divisor,
                   rt_.compute);
   }
@@ -110,13 +116,17 @@ void TensorAccess::read(int index, Tensor what, std::span<float> out, double los
       const Overlap theirs =
           overlap(param, {rank * bucket.shard_elems, (rank + 1) * bucket.shard_elems});
       if (theirs.elems == 0) continue;
-      rt_.comm.broadcast(out.data() + theirs.param_begin, theirs.elems, DType::kFloat32, rank,
+      rt_.comm.broadcast(whole + theirs.param_begin, theirs.elems, DType::kFloat32, rank,
                          {Purpose::kControl,
                           detail::concat("reading ", tensor_name(what), " of ", param.spec.name)},
                          rt_.comm_stream());
     }
   }
   rt_.compute_after_comm();  // also what was gathered ahead: the communicator is idle afterwards
+  if (!on_host) {
+    kernels::copy(out.data(), whole, param.numel * static_cast<std::int64_t>(sizeof(float)),
+                  rt_.compute);
+  }
   rt_.compute.synchronize();
 }
 

@@ -1,51 +1,104 @@
 #include "src/vote.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
+#include <cstring>
 
 #include "zero/error.hpp"
 
 namespace zero {
 namespace {
 
-// A message: max |g| | first bad parameter + 1 | sum of squares | group settings | gradient bits |
-// frozen bits, in words of 64 bits.
-constexpr std::size_t kMax = 0;
-constexpr std::size_t kBadParam = 1;
-constexpr std::size_t kSum = 2;
-constexpr std::size_t kSettings = kSum + kernels::GradStats::kDigits;
-constexpr std::size_t kSettingsPerGroup = 5;
-constexpr std::array<const char*, kSettingsPerGroup> kSettingNames = {"lr", "beta1", "beta2", "eps",
-                                                                      "weight_decay"};
+constexpr std::array<const char*, kernels::kRatesPerGroup> kSettingNames = {"lr", "beta1", "beta2",
+                                                                            "eps", "weight_decay"};
 
-std::array<double, kSettingsPerGroup> settings_of(const ParamGroup& group) {
-  return {group.lr, group.beta1, group.beta2, group.eps, group.weight_decay};
+kernels::UpdateConstants::Rule rule_of(const OptimizerSettings& settings) {
+  using Rule = kernels::UpdateConstants::Rule;
+  if (settings.kind == OptimizerKind::kSgd) return Rule::kSgd;
+  return settings.decoupled_decay ? Rule::kAdamDecoupled : Rule::kAdamL2;
 }
 
-bool bit(const std::uint64_t* words, std::size_t index) {
-  return ((words[index / 64] >> (index % 64)) & 1) != 0;
+void set_bit(std::vector<std::uint64_t>& words, std::size_t first_word, std::size_t index) {
+  words[first_word + index / 64] |= std::uint64_t{1} << (index % 64);
 }
 
-void set_bit(std::uint64_t* words, std::size_t index) {
-  words[index / 64] |= std::uint64_t{1} << (index % 64);
-}
+// Cuts one buffer into parts.
+class Carver {
+ public:
+  template <class T>
+  std::int64_t take(std::size_t count) {
+    constexpr std::int64_t kAlign = 16;
+    const std::int64_t at = bytes_;
+    const auto bytes = static_cast<std::int64_t>(count * sizeof(T));
+    bytes_ += (bytes + kAlign - 1) / kAlign * kAlign;
+    return at;
+  }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  std::int64_t bytes_ = 0;
+};
 
 }  // namespace
 
-std::size_t Vote::words() const {
-  return kSettings + kSettingsPerGroup * rt_.groups.size() + 2 * ((rt_.params.size() + 63) / 64);
+Vote::Vote(Runtime& runtime, BucketPolicy& policy, const OwnedPieces& pieces, Rates& rates)
+    : rt_(runtime), policy_(policy), pieces_(pieces), rates_(rates) {
+  rules_.layout.groups = static_cast<std::int32_t>(rt_.groups.size());
+  rules_.layout.params = static_cast<std::int32_t>(rt_.params.size());
+  rules_.rank = rt_.rank();
+  rules_.world_size = rt_.world_size();
+  rules_.max_norm = rt_.config.gradient_clipping;
+  rules_.rule = rule_of(rt_.config.optimizer);
+  rules_.bias_correction = rt_.config.optimizer.bias_correction;
 }
 
-void Vote::prepare() {
-  const auto words_of_all = static_cast<std::int64_t>(words()) * rt_.world_size();
-  messages_ = rt_.allocate(Category::kWorkspace, 2 * words_of_all, DType::kFloat32, "the vote");
+void Vote::prepare(const LossScaler& scaler) {
+  const std::size_t params = rt_.params.size();
+  Carver carver;
+  const std::int64_t state = carver.take<kernels::StepState>(1);
+  const std::int64_t rates = carver.take<std::byte>(rates_.bytes());
+  const std::int64_t groups = carver.take<std::int32_t>(params);
+  const std::int64_t counts = carver.take<std::int64_t>(params);
+  const std::int64_t constants = carver.take<kernels::UpdateConstants>(params);
+  const std::int64_t messages = carver.take<std::uint64_t>(
+      static_cast<std::size_t>(rules_.layout.words()) * static_cast<std::size_t>(rt_.world_size()));
+  buffer_ = rt_.allocate(Category::kWorkspace, carver.bytes() / 4, DType::kFloat32, "the vote");
+  const auto at = [&](std::int64_t offset) -> void* { return buffer_.data() + offset; };
+  memory_.state = static_cast<kernels::StepState*>(at(state));
+  rates_memory_ = static_cast<std::byte*>(at(rates));
+  memory_.rates = static_cast<const kernels::RateTable*>(at(rates));
+  memory_.group_of_param = static_cast<const std::int32_t*>(at(groups));
+  memory_.step_counts = static_cast<std::int64_t*>(at(counts));
+  memory_.constants = static_cast<kernels::UpdateConstants*>(at(constants));
+  memory_.messages = static_cast<std::uint64_t*>(at(messages));
+
+  kernels::StepState start;
+  start.scaler = scaler.state();
+  start.loss_scale = static_cast<float>(scaler.scale());
+  std::vector<std::int32_t> group_of_param;
+  for (const ParamState& param : rt_.params) {
+    group_of_param.push_back(param.has_state ? param.spec.group : -1);
+  }
+  kernels::fill_bytes(buffer_.data(), 0, buffer_.bytes(), rt_.compute);
+  kernels::copy(memory_.state, &start, sizeof(start), rt_.compute);
+  kernels::copy(at(groups), group_of_param.data(),
+                static_cast<std::int64_t>(params * sizeof(std::int32_t)), rt_.compute);
+  rt_.compute.synchronize();
 }
 
-void Vote::write(std::vector<std::uint64_t>& message) {
-  kernels::GradStats stats;
-  int bad_param = -1;
+void Vote::write_bits(std::byte* ballot) const {
+  const auto words = static_cast<std::size_t>(rules_.layout.bit_words());
+  std::vector<std::uint64_t> bits(2 * words);
+  for (std::size_t i = 0; i < rt_.params.size(); ++i) {
+    if (rt_.params[i].touched) set_bit(bits, 0, i);
+    if (!rt_.params[i].requires_grad) set_bit(bits, words, i);
+  }
+  if (!bits.empty()) std::memcpy(ballot, bits.data(), bits_bytes());
+}
+
+void Vote::take_statistics() {
+  std::uint64_t* const mine = memory_.messages + std::int64_t{rt_.rank()} * rules_.layout.words();
+  auto* const stats = reinterpret_cast<kernels::GradStats*>(mine + kernels::VoteLayout::kStats);
   for (const Bucket& bucket : rt_.layout.buckets()) {
     if (!bucket.trainable) continue;
     // Each rank looks at its own shard, also at stage 0, where it has all of them.
@@ -54,97 +107,64 @@ void Vote::write(std::vector<std::uint64_t>& message) {
     const kernels::ConstView shard{static_cast<std::byte*>(owned.data) +
                                        skip * static_cast<std::int64_t>(dtype_bytes(owned.dtype)),
                                    owned.dtype, bucket.shard_elems};
-    kernels::GradStats own;
-    kernels::grad_stats(shard, &own, rt_.compute);
-    rt_.compute.synchronize();
-    if (!own.finite()) {
-      const std::int64_t at = rt_.shard(bucket).begin + kernels::first_nonfinite(shard);
-      const std::vector<Piece> piece = rt_.layout.pieces(bucket.index, at, at + 1);
-      // Outside every parameter only a model that writes past its gradient can have put it.
-      const int param = piece.empty() ? bucket.segments.front().param : piece.front().param;
-      if (bad_param < 0 || param < bad_param) bad_param = param;
-    }
-    stats.add(own);
-  }
-  message[kMax] = stats.max_abs_bits;
-  message[kBadParam] = static_cast<std::uint64_t>(bad_param + 1);
-  std::copy(stats.sum_squares.begin(), stats.sum_squares.end(), message.begin() + kSum);
-  std::uint64_t* place = message.data() + kSettings;
-  for (const ParamGroup& group : rt_.groups) {
-    for (const double value : settings_of(group)) *place++ = std::bit_cast<std::uint64_t>(value);
-  }
-  std::uint64_t* const frozen = place + (rt_.params.size() + 63) / 64;
-  for (std::size_t i = 0; i < rt_.params.size(); ++i) {
-    if (rt_.params[i].touched) set_bit(place, i);
-    if (!rt_.params[i].requires_grad) set_bit(frozen, i);
+    // Outside every parameter only a model that writes past its gradient can have put it.
+    kernels::grad_stats(shard, pieces_.of(bucket), skip, bucket.segments.front().param, stats,
+                        mine + kernels::VoteLayout::kBadParam, rt_.compute);
   }
 }
 
-void Vote::compare_settings(const std::uint64_t* first, const std::uint64_t* other,
-                            int rank) const {
-  for (std::size_t i = 0; i < rt_.groups.size() * kSettingsPerGroup; ++i) {
-    if (first[kSettings + i] == other[kSettings + i]) continue;
-    throw UsageError(detail::concat(
-        "the ranks differ: ", kSettingNames[i % kSettingsPerGroup], " of group ",
-        i / kSettingsPerGroup, " is ", std::bit_cast<double>(first[kSettings + i]),
-        " on rank 0 and ", std::bit_cast<double>(other[kSettings + i]), " on rank ", rank));
-  }
-  const std::size_t frozen =
-      kSettings + kSettingsPerGroup * rt_.groups.size() + (rt_.params.size() + 63) / 64;
-  for (std::size_t i = 0; i < rt_.params.size(); ++i) {
-    if (bit(first + frozen, i) == bit(other + frozen, i)) continue;
-    throw UsageError(detail::concat("the ranks differ: parameter ", rt_.params[i].spec.name, " is ",
-                                    bit(first + frozen, i) ? "frozen" : "trainable",
-                                    " on rank 0, not so on rank ", rank));
-  }
-}
-
-Verdict Vote::hold(const std::string& note) {
-  std::vector<std::uint64_t> message(words());
-  write(message);
-  const std::size_t bytes = message.size() * sizeof(std::uint64_t);
-  std::byte* const mine = messages_.data() + static_cast<std::size_t>(rt_.rank()) * bytes;
-  kernels::copy(mine, message.data(), static_cast<std::int64_t>(bytes), rt_.compute);
-  rt_.comm_after_compute();
-  rt_.comm.all_gather(mine, messages_.data(), static_cast<std::int64_t>(2 * message.size()),
-                      DType::kFloat32, {Purpose::kControl, "the step's vote", note},
-                      rt_.comm_stream());
-  rt_.compute_after_comm();
-  // In a dry run no one has said anything, and the world may be large.
-  const int voters = rt_.device.has_memory() ? rt_.world_size() : 1;
-  std::vector<std::uint64_t> all(message.size() * static_cast<std::size_t>(voters));
-  kernels::copy(all.data(), messages_.data(), static_cast<std::int64_t>(bytes) * voters,
+void Vote::hold(std::byte* ballot, std::int64_t steps_open, const std::string& note) {
+  const kernels::VoteLayout& layout = rules_.layout;
+  write_bits(ballot);
+  if (rates_.stale(steps_open + 1)) give_rates(ballot);
+  std::uint64_t* const mine = memory_.messages + std::int64_t{rt_.rank()} * layout.words();
+  kernels::begin_vote(rules_, memory_, rt_.compute);
+  kernels::copy(mine + layout.touched(), ballot, static_cast<std::int64_t>(bits_bytes()),
                 rt_.compute);
-  rt_.compute.synchronize();
+  take_statistics();
+  rt_.comm_after_compute();
+  rt_.comm.all_gather(mine, memory_.messages, 2 * std::int64_t{layout.words()}, DType::kFloat32,
+                      {Purpose::kControl, "the step's vote", note}, rt_.comm_stream());
+  rt_.compute_after_comm();
+  kernels::decide(rules_, memory_, rt_.compute);
+}
 
-  Verdict verdict;
-  kernels::GradStats total;
-  for (ParamState& param : rt_.params) param.has_gradient = false;
-  std::vector<std::uint64_t> first = message;
-  for (int rank = 0; rank < voters; ++rank) {
-    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(message.size()) * rank, message.size(),
-                message.begin());
-    if (rank == 0) first = message;
-    compare_settings(first.data(), message.data(), rank);
-    kernels::GradStats stats;
-    stats.max_abs_bits = static_cast<std::uint32_t>(message[kMax]);
-    std::copy_n(message.begin() + kSum, kernels::GradStats::kDigits, stats.sum_squares.begin());
-    total.add(stats);
-    const int bad = static_cast<int>(message[kBadParam]) - 1;
-    if (bad >= 0 && (verdict.nonfinite_param < 0 || bad < verdict.nonfinite_param)) {
-      verdict.nonfinite_param = bad;
-      verdict.nonfinite_rank = rank;
-    }
-    const std::uint64_t* touched =
-        message.data() + kSettings + kSettingsPerGroup * rt_.groups.size();
-    for (std::size_t i = 0; i < rt_.params.size(); ++i) {
-      if (bit(touched, i)) rt_.params[i].has_gradient = true;
-    }
+void Vote::give_rates(std::byte* ballot) {
+  std::byte* const table = ballot + bits_bytes();
+  rates_.write(table);
+  kernels::copy(rates_memory_, table, static_cast<std::int64_t>(rates_.bytes()), rt_.compute);
+}
+
+bool Vote::is_skipped() const {
+  return rt_.device.kind() == DeviceKind::kHost && !memory_.state->last.applied;
+}
+
+std::vector<std::int64_t> Vote::step_counts() const {
+  std::vector<std::int64_t> counts(rt_.params.size());
+  kernels::copy(counts.data(), memory_.step_counts,
+                static_cast<std::int64_t>(counts.size() * sizeof(std::int64_t)), rt_.compute);
+  rt_.compute.synchronize();
+  return counts;
+}
+
+std::string Vote::difference(const kernels::StepOutcome& outcome) const {
+  if (outcome.differing_word < 0) return {};
+  const int word = outcome.differing_word - kernels::VoteLayout::kSettings;
+  if (word < rules_.layout.settings_words()) {
+    return detail::concat("the ranks differ: ",
+                          kSettingNames[static_cast<std::size_t>(word % kernels::kRatesPerGroup)],
+                          " of group ", word / kernels::kRatesPerGroup, " is ",
+                          std::bit_cast<double>(outcome.of_rank_0), " on rank 0 and ",
+                          std::bit_cast<double>(outcome.of_other), " on rank ",
+                          outcome.differing_rank);
   }
-  verdict.finite = total.finite();
-  verdict.norm = std::sqrt(total.sum_of_squares());
-  verdict.max_abs = std::bit_cast<float>(total.max_abs_bits);
-  return verdict;
+  const std::uint64_t differing = outcome.of_rank_0 ^ outcome.of_other;
+  const int bit = std::countr_zero(differing);
+  const int param = 64 * (outcome.differing_word - rules_.layout.frozen()) + bit;
+  return detail::concat("the ranks differ: parameter ",
+                        rt_.params[static_cast<std::size_t>(param)].spec.name, " is ",
+                        ((outcome.of_rank_0 >> bit) & 1) != 0 ? "frozen" : "trainable",
+                        " on rank 0, not so on rank ", outcome.differing_rank);
 }
 
 }  // namespace zero

@@ -1,7 +1,9 @@
 #include "zero/world.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
+#include <latch>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -27,6 +29,11 @@ World World::from_environment() {
   return {make_host_device(), detail::make_local_communicator(std::move(group), 0)};
 }
 
+World World::cuda(int index) {
+  auto group = std::make_shared<detail::LocalGroup>(1, RunOptions{}.timeout);
+  return {make_cuda_device(index), detail::make_local_communicator(std::move(group), 0)};
+}
+
 World World::meta(int rank, int world_size) {
   if (rank < 0 || rank >= world_size) {
     throw UsageError(detail::concat("World::meta: rank ", rank, " of ", world_size,
@@ -35,12 +42,32 @@ World World::meta(int rank, int world_size) {
   return {make_meta_device(), detail::make_meta_communicator(rank, world_size)};
 }
 
+void World::drain() noexcept { comm_stream_->drain(); }
+
+namespace {
+
+// How many CUDA devices the ranks are to use; 0 on the host.
+int devices_for(DeviceKind kind, int world_size) {
+  if (kind == DeviceKind::kHost) return 0;
+  if (kind == DeviceKind::kMeta) {
+    throw UsageError("run_ranks: the meta device has no ranks that meet; see World::meta");
+  }
+  const int count = std::min(cuda_device_count(), world_size);
+  if (count == 0) make_cuda_device();  // says why
+  connect_cuda_devices(count);
+  return count;
+}
+
+}  // namespace
+
 void run_ranks(int world_size, const std::function<void(World&)>& body, const RunOptions& options) {
   if (world_size < 1) {
     throw UsageError(
         detail::concat("run_ranks: world_size is ", world_size, ", must be 1 or more"));
   }
   auto group = std::make_shared<detail::LocalGroup>(world_size, options.timeout);
+  const int cuda_devices = devices_for(options.device, world_size);
+  std::latch ended(world_size);
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world_size));
   std::mutex mutex;
   int first = -1;
@@ -56,15 +83,25 @@ void run_ranks(int world_size, const std::function<void(World&)>& body, const Ru
       group->abort(rank, detail::concat("rank ", rank, " ended with an error: ", what));
     };
     try {
-      world.emplace(make_host_device(), detail::make_local_communicator(group, rank));
+      world.emplace(cuda_devices > 0 ? make_cuda_device(rank % cuda_devices) : make_host_device(),
+                    detail::make_local_communicator(group, rank));
       body(*world);
     } catch (const std::exception& error) {
       failed(error.what());
     } catch (...) {
       failed("an exception that is no std::exception");
     }
-    world.reset();  // finishes what was enqueued
-    group->leave(rank);
+    if (cuda_devices > 0) {
+      // What was issued runs on; others may still read this rank's memory, so no one frees any
+      // before all are through.
+      if (world) world->drain();
+      group->leave(rank);
+      ended.arrive_and_wait();
+      world.reset();
+    } else {
+      world.reset();  // finishes what was enqueued
+      group->leave(rank);
+    }
   };
 
   // Either every rank gets a thread, or none begins.

@@ -26,7 +26,7 @@ void ZeroOptimizer::set_lr_schedule(std::unique_ptr<LrSchedule> schedule) {
     throw UsageError(concat("set_lr_schedule(): the configuration has a scheduler, ",
                             impl_->rt.config.scheduler->type, "; only one can set the rates"));
   }
-  impl_->schedule = std::move(schedule);
+  impl_->rates.set_schedule(std::move(schedule));
 }
 
 Unit ZeroOptimizer::add_unit(std::string name, std::vector<ParamSpec> params,
@@ -111,15 +111,29 @@ void Use::close() {
   impl.end(unit_, backward_ ? Pass::kBackward : Pass::kForward);
 }
 
-double ZeroOptimizer::loss_scale() const { return impl_->scaler.scale(); }
-StepResult ZeroOptimizer::step() { return impl_->step(); }
+double ZeroOptimizer::loss_scale() const {
+  if (impl_->steps != nullptr && impl_->scaler.dynamic()) impl_->steps->settle();
+  return impl_->scaler.scale();
+}
+const float* ZeroOptimizer::loss_scale_on_device() const {
+  impl_->require(true, "loss_scale_on_device()");
+  return &impl_->vote->state()->loss_scale;
+}
+StepHandle ZeroOptimizer::step() { return impl_->step(); }
+StepResult ZeroOptimizer::synchronize() {
+  impl_->require(true, "synchronize()");
+  return impl_->steps->synchronize();
+}
 void ZeroOptimizer::end_micro_step() { impl_->end_micro_step(); }
 
 void ZeroOptimizer::set_log(std::function<void(std::string_view)> log) {
   impl_->log = std::move(log);
 }
 
-const std::vector<ParamGroup>& ZeroOptimizer::groups() const { return impl_->rt.groups; }
+const std::vector<ParamGroup>& ZeroOptimizer::groups() const {
+  impl_->settle_groups();
+  return impl_->rt.groups;
+}
 
 void ZeroOptimizer::set_group(int index, const ParamGroup& group) {
   if (index < 0 || index >= static_cast<int>(impl_->rt.groups.size())) {
@@ -127,7 +141,9 @@ void ZeroOptimizer::set_group(int index, const ParamGroup& group) {
         concat("group ", index, " does not exist; groups are 0 to ", impl_->rt.groups.size() - 1));
   }
   Registration::check_group(index, group);
+  impl_->settle_groups();
   impl_->rt.groups[static_cast<std::size_t>(index)] = group;
+  impl_->rates.changed();
 }
 
 void ZeroOptimizer::set_requires_grad(std::string_view name, bool requires_grad) {
@@ -147,7 +163,8 @@ void ZeroOptimizer::set_requires_grad(std::string_view name, bool requires_grad)
 
 void ZeroOptimizer::read(std::string_view param, Tensor what, std::span<float> out) {
   impl_->require(true, "read()");
-  impl_->tensors->read(impl_->registry.find(param), what, out, impl_->last_loss_scale);
+  impl_->steps->settle();
+  impl_->tensors->read(impl_->registry.find(param), what, out, impl_->steps->last_loss_scale());
 }
 
 void ZeroOptimizer::write(std::string_view param, Tensor what, std::span<const float> values) {
@@ -157,10 +174,16 @@ void ZeroOptimizer::write(std::string_view param, Tensor what, std::span<const f
 }
 
 std::vector<ZeroOptimizer::ParamInfo> ZeroOptimizer::params() const {
+  std::vector<std::int64_t> counts(impl_->rt.params.size());
+  if (impl_->steps != nullptr) {
+    impl_->steps->settle();
+    counts = impl_->vote->step_counts();
+  }
   std::vector<ParamInfo> infos;
-  for (const ParamState& param : impl_->rt.params) {
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const ParamState& param = impl_->rt.params[i];
     infos.push_back({param.spec.name, param.spec.shape, param.numel, param.dtype, param.spec.group,
-                     param.has_state, param.step_count});
+                     param.has_state, counts[i]});
   }
   return infos;
 }
@@ -170,7 +193,11 @@ int ZeroOptimizer::rank() const { return impl_->rt.rank(); }
 int ZeroOptimizer::world_size() const { return impl_->rt.world_size(); }
 int ZeroOptimizer::stage() const { return impl_->rt.config.zero.stage; }
 int ZeroOptimizer::accumulation_steps() const { return impl_->rt.accumulation_steps(); }
-std::int64_t ZeroOptimizer::applied_steps() const { return impl_->applied_steps; }
+std::int64_t ZeroOptimizer::applied_steps() const {
+  if (impl_->steps == nullptr) return 0;
+  impl_->steps->settle();
+  return impl_->steps->applied_steps();
+}
 const Ledger& ZeroOptimizer::ledger() const { return impl_->rt.ledger; }
 const Traffic& ZeroOptimizer::traffic() const { return impl_->rt.comm.traffic(); }
 void ZeroOptimizer::reset_traffic() { impl_->rt.comm.reset(); }

@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "src/grad_reducer.hpp"
-#include "src/loss_scaler.hpp"
 #include "src/registration.hpp"
 #include "src/shard_optimizer.hpp"
+#include "src/step_log.hpp"
 #include "src/tensor_access.hpp"
-#include "src/vote.hpp"
 #include "zero/error.hpp"
 #include "zero/zero_optimizer.hpp"
 
@@ -25,7 +24,8 @@ class ZeroOptimizer::Impl {
   Impl(Config config, World& world)
       : rt(settle(std::move(config), world), world.device(), world.communicator(), world.ledger(),
            *world.comm_stream_),
-        registry(rt) {}
+        registry(rt),
+        rates(rt) {}
 
   ~Impl() {
     // A rank that leaves on an error must not wait here for peers that will never come.
@@ -43,15 +43,18 @@ class ZeroOptimizer::Impl {
   void prepare();
   void keep_to_budget();
   void load_start_values(const Bucket& bucket);
+  void initialise(const ParamSpec& spec, std::byte* place, std::size_t bytes);
   void begin(Unit unit, Pass pass);
   void end(Unit unit, Pass pass);
   void close_micro_step();
   void end_micro_step();
-  StepResult step();
-  StepResult apply(const Verdict& verdict);
-  void skip(const Verdict& verdict, StepResult& result);
+  StepHandle step();
+  void update();
   void copy_to_fixed();
-  void set_rates(std::int64_t t);
+  // With a schedule the groups follow what the device has applied.
+  void settle_groups() {
+    if (steps != nullptr && rates.scheduled()) steps->settle();
+  }
 
   UnitState& checked(Unit unit) {
     if (unit.index < 0 || unit.index >= static_cast<int>(rt.units.size())) {
@@ -89,17 +92,16 @@ class ZeroOptimizer::Impl {
   Registration registry;
   std::unique_ptr<Stage> stage;  // from prepare() on
   std::unique_ptr<GradReducer> reducer;
-  std::unique_ptr<ShardOptimizer> optimizer;
-  std::unique_ptr<Vote> vote;
-  std::unique_ptr<TensorAccess> tensors;
   LossScaler scaler;
-  std::unique_ptr<LrSchedule> schedule;  // null: groups stay as they are set
-  std::vector<int> unused;               // of the backward passes that are open
-  bool backward_begun = false;           // in this micro-step
-  std::string failed_backward;           // unit whose backward pass was left by an exception
-  std::int64_t applied_steps = 0;
-  std::int64_t skipped_steps = 0;
-  double last_loss_scale = 1.0;
+  Rates rates;
+  std::unique_ptr<OwnedPieces> pieces;
+  std::unique_ptr<Vote> vote;
+  std::unique_ptr<ShardOptimizer> optimizer;
+  std::unique_ptr<StepLog> steps;
+  std::unique_ptr<TensorAccess> tensors;
+  std::vector<int> unused;      // of the backward passes that are open
+  bool backward_begun = false;  // in this micro-step
+  std::string failed_backward;  // unit whose backward pass was left by an exception
   std::exception_ptr deferred;
   std::function<void(std::string_view)> log = [this](std::string_view line) {
     if (rt.rank() == 0) std::cerr << "zero: " << line << '\n';

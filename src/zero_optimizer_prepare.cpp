@@ -26,9 +26,9 @@ void ZeroOptimizer::Impl::prepare() {
   registry.check_all();
   registry.settle_precision();
   if (const auto& settings = rt.config.scheduler) {
-    schedule = make_lr_schedule(*settings, rt.groups);
+    rates.set_schedule(make_lr_schedule(*settings, rt.groups));
   }
-  set_rates(-1);
+  rates.start();
   keep_to_budget();
   registry.make_layout();
   // Before anything is allocated: ranks that were set up differently learn it here, both sides
@@ -44,9 +44,11 @@ void ZeroOptimizer::Impl::prepare() {
   }
   reducer = std::make_unique<GradReducer>(rt, *stage);
   reducer->prepare();
-  optimizer = std::make_unique<ShardOptimizer>(rt, *stage);
-  vote = std::make_unique<Vote>(rt, *stage);
-  vote->prepare();
+  pieces = std::make_unique<OwnedPieces>(rt, *stage);
+  vote = std::make_unique<Vote>(rt, *stage, *pieces, rates);
+  vote->prepare(scaler);
+  optimizer = std::make_unique<ShardOptimizer>(rt, *stage, *pieces, *vote);
+  steps = std::make_unique<StepLog>(rt, *vote, rates, scaler, log);
   tensors = std::make_unique<TensorAccess>(rt, *stage);
 }
 
@@ -78,6 +80,15 @@ void ZeroOptimizer::Impl::keep_to_budget() {
   rt.config = fit.config;
 }
 
+// What the caller's function makes in host memory.
+void ZeroOptimizer::Impl::initialise(const ParamSpec& spec, std::byte* place, std::size_t bytes) {
+  if (rt.device.kind() == DeviceKind::kHost) return spec.init({place, bytes});
+  std::vector<std::byte> values(bytes);
+  spec.init(values);
+  kernels::copy(place, values.data(), static_cast<std::int64_t>(bytes), rt.compute);
+  rt.compute.synchronize();
+}
+
 // Rank 0's values to all ranks, one bucket at a time, so that construction never holds more than
 // what stays plus one bucket.
 void ZeroOptimizer::Impl::load_start_values(const Bucket& bucket) {
@@ -91,7 +102,7 @@ void ZeroOptimizer::Impl::load_start_values(const Bucket& bucket) {
       std::byte* const place = values + segment.offset * element;
       const std::int64_t bytes = segment.elems * element;
       if (spec.init) {
-        spec.init({place, static_cast<std::size_t>(bytes)});
+        initialise(spec, place, static_cast<std::size_t>(bytes));
       } else {
         kernels::copy(place, spec.data.get(), bytes, rt.compute);
       }

@@ -90,7 +90,7 @@ TEST(Accumulation, PassesOfOneMicroStepAddUp) {
           const Use use = optimizer.backward(unit);
           weight.add(2);
         }
-        EXPECT_TRUE(optimizer.step().applied);
+        EXPECT_TRUE(optimizer.step().result().applied);
         expected -= 0.5f * static_cast<float>(count) * 2.0f;
         EXPECT_EQ(test::read(optimizer, "w", Tensor::kParams, 3), std::vector<float>(3, expected))
             << "stage " << stage << ", " << count << " passes";
@@ -120,7 +120,7 @@ TEST(Accumulation, EndOfAMicroStepIsForTheUnmanagedAlone) {
       EXPECT_THROW(unmanaged.end_micro_step(), UsageError);
     }
     unmanaged.end_micro_step();  // an empty one
-    EXPECT_TRUE(unmanaged.step().boundary);
+    EXPECT_TRUE(unmanaged.step().result().boundary);
   });
 }
 

@@ -213,7 +213,7 @@ TEST(Optimizer, FreezingAWholeBucketChangesNeitherTrafficNorMode) {
             const Use use = o.backward(ua);
             a.add(1);
           }
-          EXPECT_TRUE(o.step().applied);
+          EXPECT_TRUE(o.step().result().applied);
           bytes.push_back(o.traffic().model_bytes());
         }
         EXPECT_EQ(bytes[0], bytes[1]);
@@ -411,7 +411,7 @@ TEST(Optimizer, ASkipIsLoggedWithParameterAndRankAndChangesNothing) {
         a.add(1);
         b.add(1);
       }
-      EXPECT_TRUE(o.step().applied);
+      EXPECT_TRUE(o.step().result().applied);
       EXPECT_THAT(read(o, "b", Tensor::kParams, 40), Each(0.5f));
     });
   }
@@ -432,7 +432,7 @@ TEST(Optimizer, ASquareBeyondFp32IsAnOverflowForAdamOnly) {
         const Use use = o.backward(unit);
         w.add(1e30f);
       }
-      EXPECT_EQ(o.step().skipped, std::string(type) == "AdamW");
+      EXPECT_EQ(o.step().result().skipped, std::string(type) == "AdamW");
     });
   }
 }

@@ -169,7 +169,7 @@ TEST(Optimizer, FreezingIsBetweenSteps) {
       EXPECT_THROW(o.set_requires_grad("w", false), UsageError);
     }
     EXPECT_THROW(o.set_requires_grad("w", false), UsageError);
-    EXPECT_TRUE(o.step().applied);
+    EXPECT_TRUE(o.step().result().applied);
     EXPECT_THAT(read(o, "w", Tensor::kParams, 3), ElementsAre(0.5f, 1.5f, 2.5f));
     o.set_requires_grad("w", false);
   });
@@ -193,7 +193,7 @@ TEST(Optimizer, AnExceptionInAForwardPassEndsItAndTrainingGoesOn) {
         const Use use = o.backward(unit);
         w.add(1);
       }
-      EXPECT_TRUE(o.step().applied);
+      EXPECT_TRUE(o.step().result().applied);
       EXPECT_THAT(read(o, "w", Tensor::kParams, 3), ElementsAre(0.5f, 1.5f, 2.5f));
     });
   }

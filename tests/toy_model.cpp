@@ -4,6 +4,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "tests/device_access.hpp"
 #include "zero/error.hpp"
 
 namespace zero::test {
@@ -46,7 +47,8 @@ void store(void* data, DType dtype, std::int64_t i, float value) {
 
 class ToyModel {
  public:
-  ToyModel(const ToySetup& setup, ZeroOptimizer& optimizer) : setup_(setup), optimizer_(optimizer) {
+  ToyModel(const ToySetup& setup, ZeroOptimizer& optimizer, Device& device)
+      : setup_(setup), optimizer_(optimizer), device_(device) {
     for (const ToyUnit& unit : setup.units) {
       std::vector<ParamSpec> specs;
       for (const ToyParam& param : unit.params) {
@@ -97,17 +99,23 @@ class ToyModel {
 
   void add_gradient(const std::string& name, int step, int slot, std::size_t) {
     const Memory& memory = memory_[name];
+    const std::int64_t numel = numel_[name];
+    const auto bytes = numel * static_cast<std::int64_t>(dtype_bytes(setup_.dtype));
     const double scale = optimizer_.loss_scale();
-    for (std::int64_t i = 0; i < numel_[name]; ++i) {
-      const double value = load(memory.data, setup_.dtype, i);
+    const HostView<const std::byte> data(device_, static_cast<const std::byte*>(memory.data),
+                                         bytes);
+    const HostView<std::byte> grad(device_, static_cast<std::byte*>(memory.grad), bytes);
+    for (std::int64_t i = 0; i < numel; ++i) {
+      const double value = load(data.data(), setup_.dtype, i);
       const double gradient = toy_gradient(step, slot, name, i, value) * scale;
-      const float sum = load(memory.grad, setup_.dtype, i) + static_cast<float>(gradient);
-      store(memory.grad, setup_.dtype, i, sum);
+      const float sum = load(grad.data(), setup_.dtype, i) + static_cast<float>(gradient);
+      store(grad.data(), setup_.dtype, i, sum);
     }
   }
 
   const ToySetup& setup_;
   ZeroOptimizer& optimizer_;
+  Device& device_;
   std::map<std::string, Memory> memory_;
   std::map<std::string, std::int64_t> numel_;
   std::vector<Unit> units_;
@@ -180,72 +188,67 @@ ToyResult run_toy(const ToySetup& setup) {
   result.ledgers.resize(static_cast<std::size_t>(setup.world_size));
   result.traffic.resize(static_cast<std::size_t>(setup.world_size));
   std::mutex mutex;
-  RunOptions options;
-  options.timeout = std::chrono::seconds(60);
-  run_ranks(
-      setup.world_size,
-      [&](World& world) {
-        ToyResult own;
-        {
-          ZeroOptimizer optimizer(toy_config(setup), world);
-          ParamGroup group = optimizer.groups()[0];
-          group.lr = setup.lr_of_group1;
-          group.weight_decay = 0;
-          optimizer.add_group(group);
-          ToyModel model(setup, optimizer);
-          const Plan plan = optimizer.plan({.steps = setup.steps});
-          optimizer.prepare();
-          check_plan("prepare()", plan.prepared, optimizer.ledger());
-          for (int step = 0; step < setup.steps; ++step) {
-            optimizer.reset_traffic();
-            for (int micro = 0; micro < setup.accumulation; ++micro) {
-              model.micro_step(step, micro);
-              if (!optimizer.config().managed_accumulation && micro + 1 < setup.accumulation) {
-                optimizer.end_micro_step();
-                continue;
-              }
-              const StepResult r = optimizer.step();
-              if (r.boundary) own.grad_norms.push_back(r.grad_norm);
-            }
+  run_on_device(setup.world_size, [&](World& world) {
+    ToyResult own;
+    {
+      ZeroOptimizer optimizer(toy_config(setup), world);
+      ParamGroup group = optimizer.groups()[0];
+      group.lr = setup.lr_of_group1;
+      group.weight_decay = 0;
+      optimizer.add_group(group);
+      ToyModel model(setup, optimizer, world.device());
+      const Plan plan = optimizer.plan({.steps = setup.steps});
+      optimizer.prepare();
+      check_plan("prepare()", plan.prepared, optimizer.ledger());
+      for (int step = 0; step < setup.steps; ++step) {
+        optimizer.reset_traffic();
+        for (int micro = 0; micro < setup.accumulation; ++micro) {
+          model.micro_step(step, micro);
+          if (!optimizer.config().managed_accumulation && micro + 1 < setup.accumulation) {
+            optimizer.end_micro_step();
+            continue;
           }
-          const auto rank = static_cast<std::size_t>(world.rank());
-          result.traffic[rank] = optimizer.traffic();
-          result.ledgers[rank] = optimizer.ledger();
-          check_plan("training", plan.trained, optimizer.ledger());
-          if (setup.steps > 0 && plan.traffic_per_step != optimizer.traffic()) {
-            throw Error("the step's traffic is not as planned");
-          }
-          if (plan.padded_elems != optimizer.padded_elems() || plan.stage != optimizer.stage()) {
-            throw Error("the layout is not as planned");
-          }
-          own.model_elems = optimizer.model_elems();
-          own.padded_elems = optimizer.padded_elems();
-          for (const ZeroOptimizer::ParamInfo& info : optimizer.params()) {
-            const auto read = [&](Tensor what) {
-              std::vector<float> values(static_cast<std::size_t>(info.numel));
-              optimizer.read(info.name, what, values);
-              return values;
-            };
-            own.params[info.name] = read(Tensor::kParams);
-            own.masters[info.name] = read(Tensor::kMasterWeights);
-            own.exp_avg[info.name] = read(Tensor::kExpAvg);
-            own.exp_avg_sq[info.name] = read(Tensor::kExpAvgSq);
-          }
+          const StepResult r = optimizer.step();
+          if (r.boundary) own.grad_norms.push_back(r.grad_norm);
         }
-        const std::int64_t left = world.ledger().total().current_bytes;
-        if (left != 0) throw Error(detail::concat(left, " bytes left after destruction"));
-        const std::lock_guard lock(mutex);
-        if (world.rank() == 0) {
-          result.params = own.params;
-          result.masters = own.masters;
-          result.exp_avg = own.exp_avg;
-          result.exp_avg_sq = own.exp_avg_sq;
-          result.grad_norms = own.grad_norms;
-          result.model_elems = own.model_elems;
-          result.padded_elems = own.padded_elems;
-        }
-      },
-      options);
+      }
+      const auto rank = static_cast<std::size_t>(world.rank());
+      result.traffic[rank] = optimizer.traffic();
+      result.ledgers[rank] = optimizer.ledger();
+      check_plan("training", plan.trained, optimizer.ledger());
+      if (setup.steps > 0 && plan.traffic_per_step != optimizer.traffic()) {
+        throw Error("the step's traffic is not as planned");
+      }
+      if (plan.padded_elems != optimizer.padded_elems() || plan.stage != optimizer.stage()) {
+        throw Error("the layout is not as planned");
+      }
+      own.model_elems = optimizer.model_elems();
+      own.padded_elems = optimizer.padded_elems();
+      for (const ZeroOptimizer::ParamInfo& info : optimizer.params()) {
+        const auto read = [&](Tensor what) {
+          std::vector<float> values(static_cast<std::size_t>(info.numel));
+          optimizer.read(info.name, what, values);
+          return values;
+        };
+        own.params[info.name] = read(Tensor::kParams);
+        own.masters[info.name] = read(Tensor::kMasterWeights);
+        own.exp_avg[info.name] = read(Tensor::kExpAvg);
+        own.exp_avg_sq[info.name] = read(Tensor::kExpAvgSq);
+      }
+    }
+    const std::int64_t left = world.ledger().total().current_bytes;
+    if (left != 0) throw Error(detail::concat(left, " bytes left after destruction"));
+    const std::lock_guard lock(mutex);
+    if (world.rank() == 0) {
+      result.params = own.params;
+      result.masters = own.masters;
+      result.exp_avg = own.exp_avg;
+      result.exp_avg_sq = own.exp_avg_sq;
+      result.grad_norms = own.grad_norms;
+      result.model_elems = own.model_elems;
+      result.padded_elems = own.padded_elems;
+    }
+  });
   return result;
 }
 

@@ -69,6 +69,8 @@ class Stream {
   virtual void wait(const Event& event) = 0;
   // Blocks until all work is done. Rethrows the error of a task.
   virtual void synchronize() = 0;
+  // Whether what is enqueued now goes into a CUDA graph instead of being run.
+  virtual bool capturing() const { return false; }
 
  protected:
   explicit Stream(DeviceKind kind) : kind_(kind) {}
@@ -96,6 +98,10 @@ class Device {
   // Throws OutOfMemory. Use Buffer, which counts in the ledger, rather than these.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* pointer, std::size_t bytes) noexcept = 0;
+  // Host memory for copies from and to the device that no one waits for: pinned where that can be
+  // had. Aligned and never null. Throws OutOfMemory.
+  virtual void* allocate_staging(std::size_t bytes);
+  virtual void deallocate_staging(void* pointer, std::size_t bytes) noexcept;
   // Bytes obtained from the system so far; steady once training has warmed up.
   virtual std::size_t reserved_bytes() const = 0;
 
@@ -110,6 +116,12 @@ std::unique_ptr<Device> make_host_device();
 // caller's kernels run on caller_stream().native(). Throws CudaError where there is no such device,
 // or the library is built without CUDA.
 std::unique_ptr<Device> make_cuda_device(int index = 0);
+
+// CUDA devices that can be used; 0 where there is none, or the library is built without CUDA.
+int cuda_device_count() noexcept;
+// Lets kernels on each of the first `count` devices read and write the memory of the others. Throws
+// CudaError naming two devices that cannot.
+void connect_cuda_devices(int count);
 
 // A device without memory and arithmetic: the same calls hand out distinct addresses that nothing
 // stands behind, and drop all work. Running the library on it foretells what a real run will hold.

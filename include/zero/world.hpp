@@ -33,6 +33,9 @@ class World {
   // A single process: rank 0 of 1 on the host.
   static World from_environment();
 
+  // A single process: rank 0 of 1 on a CUDA device. Throws CudaError where there is no such device.
+  static World cuda(int index = 0);
+
   // One rank of a world of any size on the meta device, for dry runs: collectives return at once.
   // Throws UsageError unless 0 <= rank < world_size.
   static World meta(int rank, int world_size);
@@ -43,6 +46,8 @@ class World {
   Communicator& communicator() const { return *communicator_; }
   // Every byte that this rank's optimizers hold on the device.
   Ledger& ledger() const { return *ledger_; }
+  // Blocks until nothing that was handed to this rank's streams is running any more, failed or not.
+  void drain() noexcept;
 
  private:
   friend class ZeroOptimizer;
@@ -55,13 +60,17 @@ class World {
 struct RunOptions {
   // Deadline of every wait among the ranks. Above 0; beyond 1e9 s (31 years) it is 1e9 s.
   std::chrono::duration<double> timeout = std::chrono::seconds(300);
+  // Where the ranks hold their memory. kCuda: rank r uses CUDA device r modulo their number, so
+  // that one device may carry several ranks. Devices must reach each other's memory. kMeta:
+  // UsageError.
+  DeviceKind device = DeviceKind::kHost;
 };
 
 // Runs `body` once per rank, each on a thread of its own (rank 0 on the calling one), and returns
 // when all have ended. When a rank throws, the waits of the others end with a CommError that names
 // it, and the error that came first is rethrown here. Throws UsageError unless world_size >= 1 and
-// options.timeout > 0, and Error if the system has no threads for so many ranks; no rank has begun
-// then.
+// options.timeout > 0, CudaError if options.device is not to be had, and Error if the system has no
+// threads for so many ranks; no rank has begun then.
 void run_ranks(int world_size, const std::function<void(World&)>& body,
                const RunOptions& options = {});
 

@@ -10,9 +10,11 @@
 //         StepResult r = optimizer.step();                          // once per micro-step
 //
 // All calls are made by one thread per rank, and by all ranks alike: most of them communicate. On
-// the host, forward and backward run on the calling thread. Errors are ConfigError (refused before
-// training), UsageError (wrong order of calls), CommError (another rank is gone or differs),
-// LossScaleError.
+// the host, forward and backward run on the calling thread, and a call has done its work when it
+// returns. On a CUDA device they run on world.device().caller_stream().native(), a cudaStream_t;
+// calls put their work there and on a stream beside it, and return without waiting for it unless
+// they say "blocks". Errors are ConfigError (refused before training), UsageError (wrong order of
+// calls), CommError (another rank is gone or differs), LossScaleError, CudaError.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +30,7 @@
 #include "zero/lr_schedule.hpp"
 #include "zero/param_spec.hpp"
 #include "zero/partition_manager.hpp"
+#include "zero/step_result.hpp"
 #include "zero/traffic.hpp"
 #include "zero/world.hpp"
 
@@ -38,21 +41,6 @@ class ZeroOptimizer;
 // A unit: parameters used together, usually a layer. A cheap handle.
 struct Unit {
   int index = -1;
-};
-
-// What a step did. Values are the same on every rank.
-struct StepResult {
-  bool boundary = false;    // false: one micro-step of several, nothing else is set
-  bool applied = false;     // the weights were updated
-  bool skipped = false;     // gradients were not finite; nothing changed but the loss scale
-  double grad_norm = 0.0;   // of the mean gradient, unscaled, before clipping; NaN or inf on a skip
-  double clip_coef = 1.0;   // min(1, max_norm / (norm + 1e-6))
-  double loss_scale = 1.0;  // in force for this step's backward passes
-  double next_loss_scale = 1.0;
-  std::vector<double> lr;          // used in this step, per group
-  std::int64_t skipped_steps = 0;  // in all
-  std::string nonfinite_param;     // on a skip: the first parameter, in registration order, ...
-  int nonfinite_rank = -1;         // ... and the rank whose shard of the sum holds the element
 };
 
 // What read() and write() can reach. Whole tensors in the parameter's shape, as fp32.
@@ -145,20 +133,36 @@ class ZeroOptimizer {
   void end_backward(Unit unit);
   void unused(Unit unit, std::string_view param);  // between begin_backward and end_backward
 
-  // What the gradient of the loss is to be multiplied with before backward. 1 unless fp16.
+  // What the gradient of the loss is to be multiplied with before backward. 1 unless fp16. Blocks
+  // on CUDA if the scale is dynamic: it is what the step before leaves.
   double loss_scale() const;
+  // The same as an fp32 in the memory of the device, for a kernel on the caller's stream to read;
+  // valid from prepare() on, and always that of the coming step. Does not block.
+  const float* loss_scale_on_device() const;
 
   // Ends a micro-step. On the last one of a step: reduces, votes, clips, updates, publishes. With
   // managed_gradient_accumulation false every call is that of a last one, and end_micro_step() ends
   // those before.
-  // Throws LossScaleError when gradients overflow at the minimum loss scale.
-  StepResult step();
+  // On the host, throws LossScaleError when gradients overflow at the minimum loss scale; on CUDA
+  // that, and every error that depends on what the device computed, is thrown by who looks at the
+  // result, or else by step(), at the latest two steps later. Until then nothing waits for the
+  // device but for the step before the last.
+  StepHandle step();
+  // Blocks until every step is done, and throws the first error that no one has looked at. Returns
+  // what the last step did, also if that was the replay of a step that was captured into a CUDA
+  // graph: with one rank a step can be captured (forward, backward and step() between
+  // cudaStreamBeginCapture and cudaStreamEndCapture on the caller's stream), once a step of the
+  // same kind has been made and synchronize() was called. A replay takes the rates of the update
+  // that it makes; synchronize() gives the device those of the next 64, so call it at least that
+  // often. Which parameters are frozen or without gradient stays as it was captured.
+  StepResult synchronize();
   // With managed_gradient_accumulation false: ends a micro-step that is not the last one of its
   // step. On all ranks alike. The mean stays one over gradient_accumulation_steps x ranks, however
   // many micro-steps there were. UsageError otherwise: step() does it.
   void end_micro_step();
 
-  // --- Between steps, on all ranks alike ---
+  // --- Between steps, on all ranks alike. With a schedule these block until every step is done.
+  // ---
 
   const std::vector<ParamGroup>& groups() const;
   void set_group(int index, const ParamGroup& group);  // also before prepare()
@@ -190,7 +194,7 @@ class ZeroOptimizer {
     bool has_state = true;        // registered trainable
     std::int64_t step_count = 0;  // applied updates of this parameter
   };
-  // In registration order.
+  // In registration order. Blocks until every step is done.
   std::vector<ParamInfo> params() const;
 
   // In force: the batch triple settled, and after prepare() also what was "auto", and the stage and
@@ -200,7 +204,7 @@ class ZeroOptimizer {
   int world_size() const;
   int stage() const;
   int accumulation_steps() const;
-  std::int64_t applied_steps() const;
+  std::int64_t applied_steps() const;  // blocks until every step is done
 
   const Ledger& ledger() const;
   const Traffic& traffic() const;

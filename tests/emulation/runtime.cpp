@@ -165,6 +165,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaMemGetInfo(&free, &properties->totalGlobalMem);
 }
 
+// There is one device.
+cudaError_t cudaDeviceCanAccessPeer(int*, int, int) { return failed(cudaErrorInvalidDevice); }
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return failed(cudaErrorInvalidDevice); }
+
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;
   *greatest = -5;
@@ -207,6 +211,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream == nullptr) return failed(cudaErrorInvalidResourceHandle);
   ++waits;
   stream->synchronize();
+  return cudaSuccess;
+}
+
+// There are no graphs.
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 
@@ -276,6 +286,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInvalidResourceHandle";
     case cudaErrorNotReady:
       return "cudaErrorNotReady";
+    case cudaErrorPeerAccessAlreadyEnabled:
+      return "cudaErrorPeerAccessAlreadyEnabled";
     case cudaErrorLaunchFailure:
       return "cudaErrorLaunchFailure";
   }

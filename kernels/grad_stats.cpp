@@ -1,11 +1,10 @@
 // Statistics of gradients: the exact sum of squares and the largest magnitude.
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
 #include "kernels/host_kernels.hpp"
 #include "kernels/on_stream.hpp"
 #include "kernels/stats_loops.hpp"
+#include "kernels/step_math.hpp"
 
 namespace zero::kernels {
 namespace {
@@ -43,48 +42,9 @@ std::uint64_t lowest_bad_param(ConstView grad, PieceTable pieces, std::int64_t f
 
 }  // namespace
 
-void GradStats::add(const GradStats& other) {
-  // Normalised copies are below 2^32 a digit, so the sums cannot overflow, whatever came before.
-  std::array<std::uint64_t, kDigits> theirs = other.sum_squares;
-  normalise_digits(theirs.data(), kDigits);
-  normalise_digits(sum_squares.data(), kDigits);
-  for (std::size_t d = 0; d < theirs.size(); ++d) sum_squares[d] += theirs[d];
-  normalise_digits(sum_squares.data(), kDigits);
-  max_abs_bits = std::max(max_abs_bits, other.max_abs_bits);
-}
+void GradStats::add(const GradStats& other) { add_stats(*this, other); }
 
-double GradStats::sum_of_squares() const {
-  std::array<std::uint64_t, kDigits> digits = sum_squares;
-  normalise_digits(digits.data(), kDigits);
-  // The last digit may be above 2^32: two more make room for any number of carries.
-  int top = kDigits - 1;
-  while (top > 0 && digits[static_cast<std::size_t>(top)] == 0) --top;
-  // The 64 bits from the leading one down; what is below only matters as "not zero".
-  const std::uint64_t leading = digits[static_cast<std::size_t>(top)];
-  if (leading == 0) return 0.0;
-  const int shift = std::countl_zero(leading);  // of 64
-  std::uint64_t window = leading << shift;
-  int room = shift;  // bits of `window` still to fill
-  bool sticky = false;
-  for (int d = top - 1; d >= 0; --d) {
-    const std::uint64_t digit = digits[static_cast<std::size_t>(d)];
-    if (room >= 32) {
-      window |= digit << (room - 32);
-    } else if (room > 0) {
-      window |= digit >> (32 - room);
-      sticky = sticky || (digit & ((std::uint64_t{1} << (32 - room)) - 1)) != 0;
-    } else {
-      sticky = sticky || digit != 0;
-    }
-    room = std::max(room - 32, 0);
-  }
-  // Keep 53 of the 64 bits, to nearest, ties to even.
-  const std::uint64_t kept = window >> 11;
-  const std::uint64_t rest = window & 0x7ff;
-  const bool up = rest > 0x400 || (rest == 0x400 && (sticky || (kept & 1) != 0));
-  const int exponent = 32 * top - shift + 11 - 298;
-  return std::ldexp(static_cast<double>(kept + (up ? 1 : 0)), exponent);
-}
+double GradStats::sum_of_squares() const { return kernels::sum_of_squares(*this); }
 
 void grad_stats(ConstView grad, PieceTable pieces, std::int64_t first_elem,
                 std::int32_t fallback_param, GradStats* stats, std::uint64_t* bad_param,

@@ -128,7 +128,7 @@ struct GradStats {
   std::uint32_t max_abs_bits = 0;  // bit pattern of max |g|; >= 0x7f800000: something is not finite
 
   void add(const GradStats& other);  // order-free; normalises, so any number may be added
-  bool finite() const { return max_abs_bits < 0x7f800000u; }
+  constexpr bool finite() const { return max_abs_bits < 0x7f800000u; }
   double sum_of_squares() const;  // correctly rounded to double
 };
 

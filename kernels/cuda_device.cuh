@@ -13,6 +13,13 @@
 
 namespace zero::kernels {
 
+// Before a loop: its body is there once. For loops that are long or rarely run.
+#if defined(ZERO_CUDA_EMULATED)
+#define ZERO_ROLLED
+#else
+#define ZERO_ROLLED _Pragma("unroll 1")
+#endif
+
 inline void check_cuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   throw CudaError(detail::concat("CUDA: ", what, ": ", cudaGetErrorName(error), ": ",
@@ -117,6 +124,17 @@ __device__ inline void shared_atomic_add(T* to, T value) {
   std::atomic_ref<T>(*to).fetch_add(value);
 #else
   hardware_add(to, value);
+#endif
+}
+template <class T>
+__device__ inline void shared_atomic_max(T* to, T value) {
+#if defined(ZERO_CUDA_EMULATED)
+  std::atomic_ref<T> place(*to);
+  T seen = place.load();
+  while (seen < value && !place.compare_exchange_weak(seen, value)) {
+  }
+#else
+  atomicMax(to, value);
 #endif
 }
 

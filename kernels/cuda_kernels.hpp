@@ -5,23 +5,25 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/kernels.hpp"
+#include "kernels/decision.hpp"
 
 namespace zero::kernels {
 
 struct CudaKernels {
   // `stream` is a cudaStream_t.
-  void (*update)(const UpdateRange& range, const UpdateConstants& constants, void* stream);
+  void (*update_shard)(const UpdateRange& owned, PieceTable pieces,
+                       const UpdateConstants* constants, UpdateConstants::Rule rule, void* stream);
   // `scaling` and `operand` as in SumTask; at most kMostSources pointers.
   void (*sum)(std::span<const void* const> sources, DType source_dtype,
               std::span<void* const> destinations, DType destination_dtype, std::int64_t elems,
               float divisor, bool accumulate, SumOrder order, void* stream);
   void (*copy)(void* dst, const void* src, std::int64_t bytes, void* stream);
   void (*fill_bytes)(void* dst, unsigned char value, std::int64_t bytes, void* stream);
-  // Adds to `stats`, which is in device memory.
-  void (*grad_stats)(ConstView grad, GradStats* stats, void* stream);
-  // Writes the index of the first element that is not finite, or -1, to device memory.
-  void (*first_nonfinite)(ConstView grad, std::int64_t* index, void* stream);
+  void (*grad_stats)(ConstView grad, PieceTable pieces, std::int64_t first_elem,
+                     std::int32_t fallback_param, GradStats* stats, std::uint64_t* bad_param,
+                     void* stream);
+  void (*begin_vote)(const StepRules& rules, const StepMemory& memory, void* stream);
+  void (*decide)(const StepRules& rules, const StepMemory& memory, void* stream);
 };
 
 // Ranks whose slices one sum can read.

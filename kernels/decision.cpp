@@ -34,7 +34,7 @@ void decide(const StepRules& rules, const StepMemory& memory, Stream& stream) {
     return on_cuda("decide").decide(rules, memory, stream.native());
   }
   on_stream("decide", stream, [rules, memory] {
-    Gathered gathered;
+    Gathered gathered{};
     for (int part = 0; part < kGatherParts; ++part) {
       gather_part<HostMemory>(rules, memory, part, gathered);
     }

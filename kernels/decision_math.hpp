@@ -121,8 +121,11 @@ ZERO_MATH void conclude(const StepRules& rules, const StepMemory& memory, Gather
   }
   o.grad_norm = std::numeric_limits<double>::quiet_NaN();
   if (o.finite) {
-    carry_digits(gathered.digits);
-    o.grad_norm = std::sqrt(sum_of_squares(gathered.digits)) / o.loss_scale;
+    GradStats total;
+    for (int d = 0; d < GradStats::kDigits; ++d) {
+      total.sum_squares.data()[d] = gathered.digits[d];
+    }
+    o.grad_norm = std::sqrt(sum_of_squares(total)) / o.loss_scale;
     if (rules.max_norm > 0) {
       const double coef = rules.max_norm / (o.grad_norm + 1e-6);
       o.clip_coef = coef < 1.0 ? coef : 1.0;

@@ -30,10 +30,12 @@ struct View {
   operator ConstView() const { return {data, dtype, elems}; }
 };
 
-// The constants of one Adam or SGD update, formed in double and rounded once.
-struct UpdateConstants {
+// The constants of one Adam or SGD update, formed in double and rounded once. Trivially copyable;
+// the alignment makes it three 16-byte reads on a device.
+struct alignas(16) UpdateConstants {
   enum class Rule : std::uint8_t { kAdamDecoupled, kAdamL2, kSgd };
   Rule rule = Rule::kAdamDecoupled;
+  bool active = true;  // false: the parameter is left alone
   float beta1 = 0, one_minus_beta1 = 0;
   float beta2 = 0, one_minus_beta2 = 0;
   float rsqrt_correction2 = 1;  // 1 / sqrt(1 - beta2^t), or 1 without bias correction
@@ -64,8 +66,35 @@ struct UpdateRange {
   DType params_dtype = DType::kFloat32;
 };
 
-// Adam, AdamW or SGD on one range.
+// Adam, AdamW or SGD on one range of one parameter; `constants.active` is not looked at. Host and
+// meta streams only. Throws Error on a CUDA stream: update_shard works on all.
 void update(const UpdateRange& range, const UpdateConstants& constants, Stream& stream);
+
+// Elements [begin, end) of a flat range belong to parameter `param` >= 0. No hidden padding, so
+// tables can be compared byte by byte.
+struct ShardPiece {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int32_t param = 0;
+  std::int32_t unused = 0;
+};
+
+// The pieces of one flat range, in the memory of the stream's device: ascending, disjoint; empty
+// ones are allowed. An element in a gap (padding) belongs to no parameter.
+struct PieceTable {
+  const ShardPiece* pieces = nullptr;
+  std::int64_t count = 0;  // below 2^31
+};
+
+// Adam, AdamW or SGD on one owned range, of which each piece follows the constants of its
+// parameter. Gaps and the pieces of inactive parameters are left alone. One task on a host stream,
+// one launch on a CUDA stream; both give the bits of `update` piece by piece.
+//
+// `constants` is indexed by ShardPiece::param, in the memory of the stream's device. It and the
+// table are read when the stream gets there, and must stay as they are until it has passed.
+// REQUIRES: `rule` is the rule of all these constants. Throws UsageError beyond 2^31 - 1 pieces.
+void update_shard(const UpdateRange& owned, PieceTable pieces, const UpdateConstants* constants,
+                  UpdateConstants::Rule rule, Stream& stream);
 
 enum class SumOrder : std::uint8_t {
   kSequential,  // ((s0 + s1) + s2) + ...
@@ -99,12 +128,27 @@ struct GradStats {
   std::uint32_t max_abs_bits = 0;  // bit pattern of max |g|; >= 0x7f800000: something is not finite
 
   void add(const GradStats& other);  // order-free; normalises, so any number may be added
-  bool finite() const { return max_abs_bits < 0x7f800000u; }
+  constexpr bool finite() const { return max_abs_bits < 0x7f800000u; }
   double sum_of_squares() const;  // correctly rounded to double
 };
 
-// Adds the statistics of `grad` to *stats, which is in the memory of the stream's device: host
-// memory for a host stream. Not finite values are left out of the sum.
+// What *bad_param holds while every element was finite.
+inline constexpr std::uint64_t kNoBadParam = ~std::uint64_t{0};
+
+// Adds the statistics of `grad` to *stats; not finite values are left out of the sum. For each of
+// those, at index i of `grad`, it sets *bad_param = min(*bad_param, param of the piece that has
+// element first_elem + i, or fallback_param in a gap): a minimum that begins at kNoBadParam, so
+// what is left is the first parameter in registration order, whatever the order of the work.
+//
+// `stats`, `bad_param` and the table are in the memory of the stream's device and used when the
+// stream gets there. Both targets may gather any number of calls; on CUDA up to 2^32 - 1 blocks of
+// 32768 elements (a call has at least one), since digits are carried within a block alone: there
+// the digits of the same sum may differ from the host's, its value and its rounding never do.
+void grad_stats(ConstView grad, PieceTable pieces, std::int64_t first_elem,
+                std::int32_t fallback_param, GradStats* stats, std::uint64_t* bad_param,
+                Stream& stream);
+
+// The statistics alone. Host and meta streams only.
 void grad_stats(ConstView grad, GradStats* stats, Stream& stream);
 
 // Index of the first element that is not finite, or -1. Host memory, runs at once.

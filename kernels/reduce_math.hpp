@@ -43,4 +43,12 @@ ZERO_MATH void add_at_bit(std::uint64_t* digits, std::uint64_t value, int positi
   digits[digit + 2] += high;
 }
 
+// Carries, so that every digit but the last is below 2^32.
+ZERO_MATH void normalise_digits(std::uint64_t* digits, int count) {
+  for (int d = 0; d + 1 < count; ++d) {
+    digits[d + 1] += digits[d] >> 32;
+    digits[d] &= 0xffffffffu;
+  }
+}
+
 }  // namespace zero::kernels

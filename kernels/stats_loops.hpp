@@ -52,14 +52,6 @@ static std::uint32_t bin_squares(const G* grad, std::int64_t elems, SquareBins* 
   return largest[0];
 }
 
-// Carries, so that every digit but the last is below 2^32.
-static inline void normalise_digits(std::uint64_t* digits, int count) {
-  for (int d = 0; d + 1 < count; ++d) {
-    digits[d + 1] += digits[d] >> 32;
-    digits[d] &= 0xffffffffu;
-  }
-}
-
 template <class G>
 static void stats_of(const G* grad, std::int64_t elems, GradStats* stats) {
   SquareBins bins{};

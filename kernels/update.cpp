@@ -1,8 +1,9 @@
 // The optimizer update on host memory.
-#include <cmath>
+#include <limits>
 
 #include "kernels/host_kernels.hpp"
 #include "kernels/on_stream.hpp"
+#include "kernels/step_math.hpp"
 
 namespace zero::kernels {
 namespace {
@@ -17,39 +18,59 @@ bool writes_streamed(const UpdateRange& range) {
          reinterpret_cast<std::uintptr_t>(range.params) % 2 == 0;
 }
 
+template <class T>
+T* moved(T* array, std::int64_t elems) {
+  return array == nullptr ? nullptr : array + elems;
+}
+
+// Elements [begin, end) of a range.
+UpdateRange part_of(const UpdateRange& r, std::int64_t begin, std::int64_t end) {
+  const auto bytes = [begin](DType dtype) {
+    return begin * static_cast<std::int64_t>(dtype_bytes(dtype));
+  };
+  UpdateRange part;
+  part.master = r.master + begin;
+  part.exp_avg = moved(r.exp_avg, begin);
+  part.exp_avg_sq = moved(r.exp_avg_sq, begin);
+  part.grad = {static_cast<const char*>(r.grad.data) + bytes(r.grad.dtype), r.grad.dtype,
+               end - begin};
+  part.params = moved(static_cast<char*>(r.params), bytes(r.params_dtype));
+  part.params_dtype = r.params_dtype;
+  return part;
+}
+
 }  // namespace
 
-UpdateConstants make_update_constants(const UpdateSettings& s) {
-  UpdateConstants c;
-  c.rule = s.rule;
-  c.grad_factor = static_cast<float>(s.grad_factor);
-  if (s.rule == UpdateConstants::Rule::kSgd) {
-    c.step_size = static_cast<float>(s.lr);
-    c.decay = static_cast<float>(s.weight_decay);
-    return c;
-  }
-  const double t = static_cast<double>(s.step_count);
-  const double correction1 = s.bias_correction ? 1.0 - std::pow(s.beta1, t) : 1.0;
-  const double correction2 = s.bias_correction ? 1.0 - std::pow(s.beta2, t) : 1.0;
-  const bool decoupled = s.rule == UpdateConstants::Rule::kAdamDecoupled;
-  c.beta1 = static_cast<float>(s.beta1);
-  c.one_minus_beta1 = static_cast<float>(1.0 - s.beta1);
-  c.beta2 = static_cast<float>(s.beta2);
-  c.one_minus_beta2 = static_cast<float>(1.0 - s.beta2);
-  c.rsqrt_correction2 = static_cast<float>(1.0 / std::sqrt(correction2));
-  c.eps = static_cast<float>(s.eps);
-  c.step_size = static_cast<float>(s.lr / correction1);
-  c.decay = static_cast<float>(decoupled ? s.lr * s.weight_decay : s.weight_decay);
-  return c;
+UpdateConstants make_update_constants(const UpdateSettings& settings) {
+  return update_constants(settings);
 }
 
 void update(const UpdateRange& range, const UpdateConstants& constants, Stream& stream) {
   if (range.grad.elems == 0) return;
-  if (stream.kind() == DeviceKind::kCuda) {
-    return on_cuda("update").update(range, constants, stream.native());
-  }
   on_stream("update", stream, [range, constants] {
     host_kernels().update(range, constants, writes_streamed(range));
+  });
+}
+
+void update_shard(const UpdateRange& owned, PieceTable pieces, const UpdateConstants* constants,
+                  UpdateConstants::Rule rule, Stream& stream) {
+  if (owned.grad.elems == 0 || pieces.count == 0) return;
+  if (pieces.count > std::numeric_limits<std::int32_t>::max()) {
+    throw UsageError(
+        detail::concat("update_shard: ", pieces.count, " pieces; at most 2147483647 are valid"));
+  }
+  if (stream.kind() == DeviceKind::kCuda) {
+    return on_cuda("update_shard").update_shard(owned, pieces, constants, rule, stream.native());
+  }
+  on_stream("update_shard", stream, [=] {
+    for (std::int64_t k = 0; k < pieces.count; ++k) {
+      const ShardPiece& piece = pieces.pieces[k];
+      UpdateConstants own = constants[piece.param];
+      if (!own.active || piece.begin == piece.end) continue;
+      own.rule = rule;
+      const UpdateRange range = part_of(owned, piece.begin, piece.end);
+      host_kernels().update(range, own, writes_streamed(range));
+    }
   });
 }
 

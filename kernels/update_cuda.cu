@@ -1,7 +1,16 @@
-// The optimizer update on device memory: every byte of a range is read and written once.
+// The optimizer update of a shard on device memory: one launch, every byte read and written once.
+//
+// A thread takes two quads of elements that lie a block's width apart, so that each access of a
+// warp covers whole sectors: 16 bytes a lane of fp32, 8 of 16-bit types. With both quads up to
+// eight reads are on their way before the first one is used. Packs of eight neighbours would leave
+// every second 16 bytes of an fp32 array to the next instruction, and a store half a sector.
+//
+// Which piece a quad is in is searched by every thread for itself: neighbours take the same steps,
+// so a step is one read of 8 bytes for the warp, out of the cache after the first block.
 #include "kernels/adam_math.hpp"
 #include "kernels/cuda_device.cuh"
 #include "kernels/cuda_kernels_impl.hpp"
+#include "kernels/cuda_pieces.cuh"
 
 namespace zero::kernels {
 namespace {
@@ -9,7 +18,10 @@ namespace {
 using Rule = UpdateConstants::Rule;
 
 constexpr int kThreads = 256;
-constexpr int kPack = 8;  // elements of a thread: 16 bytes of the narrowest type
+constexpr int kQuad = 4;
+constexpr std::int64_t kStride = kThreads * kQuad;  // from a thread's first quad to its second
+constexpr std::int64_t kBlockElems = 2 * kStride;
+constexpr int kNotAlike = -1;  // in the place of a lead
 
 struct NoParams {};  // master is the parameter: nothing else to write
 
@@ -51,106 +63,173 @@ __device__ inline void update_one(const UpdateNumbers<float>& c, const Arrays<G,
   }
 }
 
-template <Rule kRule, class G, class P>
-__device__ inline void update_pack(const UpdateNumbers<float>& c, const Arrays<G, P>& a,
-                                   std::int64_t i) {
+// kCount quads from element i on, kStride apart.
+template <Rule kRule, int kCount, class G, class P>
+__device__ inline void update_quads(const UpdateNumbers<float>& c, const Arrays<G, P>& a,
+                                    std::int64_t i) {
   constexpr bool kAdam = kRule != Rule::kSgd;
-  const Pack<G, kPack> grad = pack_load<kPack>(a.grad + i);
-  Pack<float, kPack> master = pack_load<kPack>(a.master + i);
-  Pack<float, kPack> exp_avg = {};
-  Pack<float, kPack> exp_avg_sq = {};
-  if constexpr (kAdam) {
-    exp_avg = pack_load<kPack>(a.exp_avg + i);
-    exp_avg_sq = pack_load<kPack>(a.exp_avg_sq + i);
+  Pack<G, kQuad> grad[kCount];
+  Pack<float, kQuad> master[kCount], exp_avg[kCount], exp_avg_sq[kCount];
+  for (int q = 0; q < kCount; ++q) {
+    const std::int64_t at = i + q * kStride;
+    grad[q] = pack_load<kQuad>(a.grad + at);
+    master[q] = pack_load<kQuad>(a.master + at);
+    if constexpr (kAdam) {
+      exp_avg[q] = pack_load<kQuad>(a.exp_avg + at);
+      exp_avg_sq[q] = pack_load<kQuad>(a.exp_avg_sq + at);
+    } else {
+      exp_avg[q] = {};
+      exp_avg_sq[q] = {};
+    }
   }
-  for (int k = 0; k < kPack; ++k) {
-    update_element<kRule>(c, master.at[k], exp_avg.at[k], exp_avg_sq.at[k], to_float(grad.at[k]));
-  }
-  pack_store<kPack>(a.master + i, master);
-  if constexpr (kAdam) {
-    pack_store<kPack>(a.exp_avg + i, exp_avg);
-    pack_store<kPack>(a.exp_avg_sq + i, exp_avg_sq);
-  }
-  if constexpr (!std::is_same_v<P, NoParams>) {
-    Pack<P, kPack> params;
-    for (int k = 0; k < kPack; ++k) params.at[k] = from_float<P>(master.at[k]);
-    pack_store<kPack>(a.params + i, params);
+  for (int q = 0; q < kCount; ++q) {
+    const std::int64_t at = i + q * kStride;
+    for (int k = 0; k < kQuad; ++k) {
+      update_element<kRule>(c, master[q].at[k], exp_avg[q].at[k], exp_avg_sq[q].at[k],
+                            to_float(grad[q].at[k]));
+    }
+    pack_store<kQuad>(a.master + at, master[q]);
+    if constexpr (kAdam) {
+      pack_store<kQuad>(a.exp_avg + at, exp_avg[q]);
+      pack_store<kQuad>(a.exp_avg_sq + at, exp_avg_sq[q]);
+    }
+    if constexpr (!std::is_same_v<P, NoParams>) {
+      Pack<P, kQuad> params;
+      for (int k = 0; k < kQuad; ++k) params.at[k] = from_float<P>(master[q].at[k]);
+      pack_store<kQuad>(a.params + at, params);
+    }
   }
 }
 
-// Packs begin at element `head`, where all arrays are aligned for them; a head of `elems` means
-// that there is no such place.
-template <Rule kRule, class G, class P>
-__global__ void __launch_bounds__(kThreads) update_kernel(UpdateConstants constants, Arrays<G, P> a,
-                                                          std::int64_t elems, std::int64_t head) {
-  const UpdateNumbers<float> c = make_update_numbers<float>(constants);
-  const std::int64_t thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const std::int64_t begin = head + thread * kPack;
-  if (begin + kPack <= elems) {
-    update_pack<kRule>(c, a, begin);
-  } else {
-    for (std::int64_t i = begin; i < elems; ++i) update_one<kRule>(c, a, i);
-  }
-  if (thread < head) update_one<kRule>(c, a, thread);
-}
-
-// Elements before the first one at which every array is aligned to a pack; `elems` if there is
-// none, and then the update goes one element at a time.
 template <class G, class P>
-std::int64_t head_of(const Arrays<G, P>& a, std::int64_t elems, bool adam) {
+struct Shard {
+  PieceTable pieces;
+  const UpdateConstants* constants;
+  Arrays<G, P> arrays;
+  std::int64_t elems;
+};
+
+// Calls `body` with the constants of a piece, unless its parameter is inactive. The rule is set
+// here, where the compiler knows it.
+template <Rule kRule, class G, class P, class Body>
+__device__ inline void if_active(const Shard<G, P>& s, std::int32_t param, Body&& body) {
+  UpdateConstants constants = global_load(s.constants + param);
+  if (!constants.active) return;
+  constants.rule = kRule;
+  body(make_update_numbers<float>(constants));
+}
+
+template <Rule kRule, class G, class P>
+__device__ inline void update_at(const Shard<G, P>& s, std::int64_t i) {
+  const int k = first_piece_beyond(s.pieces, i, 0);
+  if (k == s.pieces.count) return;
+  const ShardPiece piece = global_load(s.pieces.pieces + k);
+  if (i < piece.begin) return;
+  if_active<kRule>(s, piece.param, [&](const auto& c) { update_one<kRule>(c, s.arrays, i); });
+}
+
+// A quad of which some elements may lie before or behind the range. `low` pieces end before it.
+template <Rule kRule, class G, class P>
+__device__ inline void update_quad(const Shard<G, P>& s, std::int64_t i, int low) {
+  const int k = first_piece_beyond(s.pieces, i, low);
+  if (k == s.pieces.count) return;
+  const ShardPiece piece = global_load(s.pieces.pieces + k);
+  if (i + kQuad <= piece.begin) return;
+  if (piece.begin <= i && i + kQuad <= piece.end) {
+    if_active<kRule>(s, piece.param,
+                     [&](const auto& c) { update_quads<kRule, 1>(c, s.arrays, i); });
+    return;
+  }
+  for (std::int64_t e = i; e < i + kQuad; ++e) {
+    if (e >= 0 && e < s.elems) update_at<kRule>(s, e);
+  }
+}
+
+// The first quad begins `lead` elements before the range: there all arrays are aligned for quads.
+// Where there is no such place the elements go one by one.
+template <Rule kRule, class G, class P>
+__global__ void __launch_bounds__(kThreads) update_kernel(Shard<G, P> s, int lead) {
+  const std::int64_t block = std::int64_t{blockIdx.x} * kBlockElems;
+  const int thread = static_cast<int>(threadIdx.x);
+  if (lead == kNotAlike) {
+    for (std::int64_t i = block + thread; i < block + kBlockElems && i < s.elems; i += kThreads) {
+      update_at<kRule>(s, i);
+    }
+    return;
+  }
+  const std::int64_t first = block + thread * kQuad - lead;
+  const std::int64_t second = first + kStride;
+  const int k = first_piece_beyond(s.pieces, first, 0);
+  if (k == s.pieces.count) return;
+  const ShardPiece piece = global_load(s.pieces.pieces + k);
+  if (piece.begin <= first && second + kQuad <= piece.end) {
+    if_active<kRule>(s, piece.param,
+                     [&](const auto& c) { update_quads<kRule, 2>(c, s.arrays, first); });
+    return;
+  }
+  update_quad<kRule>(s, first, k);
+  update_quad<kRule>(s, second, k);
+}
+
+// Elements from the last place before the range at which every array is aligned for quads;
+// kNotAlike if there is none.
+template <class G, class P>
+int lead_of(const Arrays<G, P>& a, bool adam) {
   const auto offset = [](const auto* array) {
     constexpr std::uintptr_t kBytes = sizeof(*array);
-    return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(array) / kBytes % kPack);
+    return static_cast<int>(reinterpret_cast<std::uintptr_t>(array) / kBytes % kQuad);
   };
-  const std::int64_t misaligned = offset(a.master);
-  bool alike = offset(a.grad) == misaligned;
-  if (adam) {
-    alike = alike && offset(a.exp_avg) == misaligned && offset(a.exp_avg_sq) == misaligned;
-  }
-  if constexpr (!std::is_same_v<P, NoParams>) alike = alike && offset(a.params) == misaligned;
-  if (!alike) return elems;
-  return misaligned == 0 ? 0 : std::min<std::int64_t>(elems, kPack - misaligned);
+  const int lead = offset(a.master);
+  bool alike = offset(a.grad) == lead;
+  if (adam) alike = alike && offset(a.exp_avg) == lead && offset(a.exp_avg_sq) == lead;
+  if constexpr (!std::is_same_v<P, NoParams>) alike = alike && offset(a.params) == lead;
+  return alike ? lead : kNotAlike;
 }
 
+struct Task {
+  const UpdateRange& owned;
+  PieceTable pieces;
+  const UpdateConstants* constants;
+  cudaStream_t stream;
+};
+
 template <Rule kRule, class G, class P>
-void run(const UpdateRange& range, const UpdateConstants& constants, cudaStream_t stream) {
-  const Arrays<G, P> arrays = {range.master, range.exp_avg, range.exp_avg_sq,
-                               static_cast<const G*>(range.grad.data),
-                               static_cast<P*>(range.params)};
-  const std::int64_t elems = range.grad.elems;
-  const std::int64_t head = head_of(arrays, elems, kRule != Rule::kSgd);
-  // A thread takes a pack and one of the head.
-  const std::int64_t threads = std::max((elems - head + kPack - 1) / kPack, head);
-  launch("update", update_kernel<kRule, G, P>, (threads + kThreads - 1) / kThreads, kThreads,
-         stream, constants, arrays, elems, head);
+void run(const Task& task) {
+  const UpdateRange& r = task.owned;
+  const Shard<G, P> shard = {task.pieces,
+                             task.constants,
+                             {r.master, r.exp_avg, r.exp_avg_sq, static_cast<const G*>(r.grad.data),
+                              static_cast<P*>(r.params)},
+                             r.grad.elems};
+  const int lead = lead_of(shard.arrays, kRule != Rule::kSgd);
+  const std::int64_t elems = shard.elems + (lead == kNotAlike ? 0 : lead);
+  launch("update_shard", update_kernel<kRule, G, P>, (elems + kBlockElems - 1) / kBlockElems,
+         kThreads, task.stream, shard, lead);
 }
 
 template <Rule kRule, class G>
-void run_with_params(const UpdateRange& range, const UpdateConstants& constants,
-                     cudaStream_t stream) {
-  if (range.params == nullptr) return run<kRule, G, NoParams>(range, constants, stream);
-  with_dtype(range.params_dtype,
-             [&](auto tag) { run<kRule, G, decltype(tag)>(range, constants, stream); });
+void run_with_params(const Task& task) {
+  if (task.owned.params == nullptr) return run<kRule, G, NoParams>(task);
+  with_dtype(task.owned.params_dtype, [&](auto tag) { run<kRule, G, decltype(tag)>(task); });
 }
 
 template <Rule kRule>
-void run_with_grad(const UpdateRange& range, const UpdateConstants& constants,
-                   cudaStream_t stream) {
-  with_dtype(range.grad.dtype,
-             [&](auto tag) { run_with_params<kRule, decltype(tag)>(range, constants, stream); });
+void run_with_grad(const Task& task) {
+  with_dtype(task.owned.grad.dtype, [&](auto tag) { run_with_params<kRule, decltype(tag)>(task); });
 }
 
 }  // namespace
 
-void cuda_update(const UpdateRange& range, const UpdateConstants& constants, void* stream) {
-  const auto on = static_cast<cudaStream_t>(stream);
-  switch (constants.rule) {
+void cuda_update_shard(const UpdateRange& owned, PieceTable pieces,
+                       const UpdateConstants* constants, UpdateConstants::Rule rule, void* stream) {
+  const Task task = {owned, pieces, constants, static_cast<cudaStream_t>(stream)};
+  switch (rule) {
     case Rule::kAdamDecoupled:
-      return run_with_grad<Rule::kAdamDecoupled>(range, constants, on);
+      return run_with_grad<Rule::kAdamDecoupled>(task);
     case Rule::kAdamL2:
-      return run_with_grad<Rule::kAdamL2>(range, constants, on);
+      return run_with_grad<Rule::kAdamL2>(task);
     case Rule::kSgd:
-      return run_with_grad<Rule::kSgd>(range, constants, on);
+      return run_with_grad<Rule::kSgd>(task);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel_fixtures.hpp"
+#include "kernels/step_math.hpp"
 
 namespace zero::kernels {
 namespace {
@@ -81,6 +82,26 @@ TEST(KernelsUpdateConstants, AreFormedInDouble) {
   EXPECT_EQ(plain.step_size, 1e-3f);
   EXPECT_EQ(plain.rsqrt_correction2, 1.0f);
   EXPECT_EQ(plain.decay, 0.01f);
+}
+
+// Powers by multiplication against those of long double, as the float constants see them.
+TEST(KernelsUpdateConstants, AreThoseOfExactPowers) {
+  EXPECT_EQ(power(0.0, 0), 1.0);
+  EXPECT_EQ(power(0.0, 5), 0.0);
+  EXPECT_EQ(power(0.5, 1074), 0x1p-1074);
+  EXPECT_EQ(power(1.0, 1000000007), 1.0);
+  for (const double beta : {0.0, 0.9, 0.95, 0.99, 0.999, 0.9999}) {
+    for (std::int64_t t = 1; t <= 1000000000; t += t < 2000 ? 1 : t / 7) {
+      const long double correction =
+          1 - std::pow(static_cast<long double>(beta), static_cast<long double>(t));
+      const UpdateConstants c =
+          make_update_constants({Rule::kAdamL2, 1e-3, beta, beta, 1e-8, 0.01, true, t, 1});
+      ASSERT_EQ(c.rsqrt_correction2, static_cast<float>(1 / std::sqrt(correction))) << beta << t;
+      ASSERT_EQ(c.step_size, static_cast<float>(1e-3 / correction)) << beta << " " << t;
+      const auto error = static_cast<double>((1 - power(beta, t) - correction) / correction);
+      ASSERT_LT(std::fabs(error), 1e-12) << beta << " " << t;
+    }
+  }
 }
 
 // A value worked by hand: everything is a power of two. g = 4/2 = 2; m = 1, v = 2 with betas 1/2;

@@ -19,6 +19,7 @@ LAYERS = [
     (1, ["src/device*", "src/ledger*", "src/buffer*", "src/arena*"]),
     (2, ["include/zero/model_shape.hpp", "src/model_shape*"]),
     (2, ["include/zero/param_spec.hpp", "include/zero/layout.hpp", "src/layout*", "kernels/*"]),
+    (2, ["include/zero/copy.hpp", "src/copy*"]),
     (3, ["include/zero/communicator.hpp", "include/zero/traffic.hpp"]),
     (3, ["src/communicator*", "src/local_group*", "src/traffic*"]),
     (4, ["include/zero/lr_schedule.hpp"]),

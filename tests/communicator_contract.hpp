@@ -4,20 +4,21 @@
 //                            contract_case_name);
 //
 // Inputs are small integers times a power of two, so sums are exact in every dtype and compared bit
-// for bit. Nothing is shared between the ranks but the communicator: they may be processes.
+// for bit. Nothing is shared between the ranks but the communicator: they may be processes. Data is
+// in the memory of the world's device.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "tests/cells.hpp"
 #include "zero/communicator.hpp"
 #include "zero/device.hpp"
 #include "zero/error.hpp"
@@ -57,58 +58,6 @@ inline std::string contract_case_name(const ::testing::TestParamInfo<Case>& info
 inline constexpr std::int64_t kShardSizes[] = {0, 1, 7, 8, 9, 1000};
 inline constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
 
-// Elements of a dtype between two rows of guards, all of it poison (NaN in every dtype) at first.
-class Cells {
- public:
-  Cells(std::int64_t elems, DType dtype)
-      : elems_(elems), dtype_(dtype), bytes_((elems + 2 * kGuard) * width(), kPoison) {}
-
-  std::byte* at(std::int64_t i) {
-    return reinterpret_cast<std::byte*>(bytes_.data()) + (kGuard + i) * width();
-  }
-  std::byte* data() { return at(0); }
-  float get(std::int64_t i) {
-    return with_dtype(dtype_, [&](auto tag) {
-      std::memcpy(&tag, at(i), sizeof tag);
-      return to_float(tag);
-    });
-  }
-  void set(std::int64_t i, float value) {
-    with_dtype(dtype_, [&](auto tag) {
-      tag = from_float<decltype(tag)>(value);
-      std::memcpy(at(i), &tag, sizeof tag);
-    });
-  }
-  template <class Value>
-  void fill(Value value) {
-    for (std::int64_t i = 0; i < elems_; ++i) set(i, value(i));
-  }
-  // The first element of [begin, end) that is not as told; -1 if all are, -2 if a guard was hit.
-  template <class Value>
-  std::int64_t mismatch(std::int64_t begin, std::int64_t end, Value value) {
-    for (std::int64_t i = 1; i <= kGuard * width(); ++i) {
-      if (bytes_[static_cast<std::size_t>(i - 1)] != kPoison) return -2;
-      if (bytes_[bytes_.size() - static_cast<std::size_t>(i)] != kPoison) return -2;
-    }
-    for (std::int64_t i = begin; i < end; ++i) {
-      if (!(get(i) == value(i))) return i;
-    }
-    return -1;
-  }
-  template <class Value>
-  std::int64_t mismatch(Value value) {
-    return mismatch(0, elems_, value);
-  }
-
- private:
-  static constexpr std::int64_t kGuard = 16;
-  static constexpr unsigned char kPoison = 0xff;
-  std::int64_t width() const { return static_cast<std::int64_t>(dtype_bytes(dtype_)); }
-  std::int64_t elems_;
-  DType dtype_;
-  std::vector<unsigned char> bytes_;
-};
-
 // Quarters in [-1, 1]: sums over up to 9 ranks are exact in every dtype.
 inline float quarter(int rank, std::int64_t i, int salt = 0) {
   return static_cast<float>((rank * 5 + i * 7 + salt * 3) % 9 - 4) * 0.25f;
@@ -139,12 +88,14 @@ inline float sum_by_tree(int first, int count, std::int64_t i) {
 struct Rank {
   Rank(World& the_world, bool on_worker)
       : world(the_world),
+        device(the_world.device()),
         comm(the_world.communicator()),
         rank(the_world.rank()),
         size(the_world.world_size()),
         worker(on_worker ? the_world.device().create_stream("contract") : nullptr),
         stream(worker != nullptr ? *worker : the_world.device().caller_stream()) {}
   World& world;
+  Device& device;
   Communicator& comm;
   int rank;
   int size;
@@ -181,8 +132,8 @@ TEST_P(CommunicatorContract, AllGather) {
         for (const bool in_place : {false, true}) {
           SCOPED_TRACE(::testing::Message() << dtype_name(dtype) << " x " << elems << ", in place "
                                             << in_place << ", rank " << r.rank);
-          Cells send(elems, dtype);
-          Cells recv(elems * r.size, dtype);
+          Cells send(r.device, elems, dtype);
+          Cells recv(r.device, elems * r.size, dtype);
           const auto mine = [&](std::int64_t i) { return quarter(r.rank, i); };
           send.fill(mine);
           if (in_place) {
@@ -207,7 +158,7 @@ TEST_P(CommunicatorContract, Broadcast) {
     for (const DType dtype : kDTypes) {
       for (const std::int64_t elems : kShardSizes) {
         for (int root = 0; root < r.size; ++root) {
-          Cells data(elems, dtype);
+          Cells data(r.device, elems, dtype);
           if (r.rank == root) data.fill([&](std::int64_t i) { return quarter(root, i); });
           r.comm.broadcast(data.data(), elems, dtype, root, {Purpose::kParams, "b"}, r.stream);
           r.stream.synchronize();
@@ -251,8 +202,8 @@ TEST_P(CommunicatorContract, ReduceScatter) {
             SCOPED_TRACE(::testing::Message()
                          << dtype_name(send_dtype) << " to " << dtype_name(recv_dtype) << " x "
                          << elems << ", variant " << how << ", rank " << r.rank);
-            Cells send(elems * r.size, send_dtype);
-            Cells recv(elems, recv_dtype);
+            Cells send(r.device, elems * r.size, send_dtype);
+            Cells recv(r.device, elems, recv_dtype);
             send.fill([&](std::int64_t i) { return quarter(r.rank, i); });
             const auto before = [&](std::int64_t i) { return 0.5f * quarter(r.rank, i, 1); };
             if (how == 1) recv.fill(before);
@@ -290,7 +241,7 @@ TEST_P(CommunicatorContract, AllReduce) {
   run([](Rank& r) {
     for (const DType dtype : kDTypes) {
       for (const std::int64_t elems : kShardSizes) {
-        Cells data(elems * r.size, dtype);
+        Cells data(r.device, elems * r.size, dtype);
         data.fill([&](std::int64_t i) { return quarter(r.rank, i); });
         r.comm.all_reduce(data.data(), dtype, elems, {4.0f, false, false}, {Purpose::kControl, "r"},
                           r.stream);
@@ -312,8 +263,8 @@ TEST_P(CommunicatorContract, DividesAndRoundsOnce) {
   run([](Rank& r) {
     constexpr std::int64_t kElems = 33;
     for (const DType dtype : kDTypes) {
-      Cells send(kElems * r.size, DType::kFloat32);
-      Cells recv(kElems, dtype);
+      Cells send(r.device, kElems * r.size, DType::kFloat32);
+      Cells recv(r.device, kElems, dtype);
       send.fill([&](std::int64_t i) { return static_cast<float>((r.rank + 1) * (i + 1)); });
       r.comm.reduce_scatter(send.data(), DType::kFloat32, recv.data(), dtype, kElems,
                             {3.0f, false, false}, {Purpose::kGradients, "thirds"}, r.stream);
@@ -338,8 +289,8 @@ TEST_P(CommunicatorContract, SumsInRankOrder) {
       const auto expected = [&](std::int64_t i) {
         return tree ? sum_by_tree(0, r.size, i) : sum_in_rank_order(r.size, i);
       };
-      Cells send(kElems * r.size, DType::kFloat32);
-      Cells recv(kElems, DType::kFloat32);
+      Cells send(r.device, kElems * r.size, DType::kFloat32);
+      Cells recv(r.device, kElems, DType::kFloat32);
       send.fill([&](std::int64_t i) { return awkward(r.rank, i); });
       r.comm.reduce_scatter(send.data(), DType::kFloat32, recv.data(), DType::kFloat32, kElems,
                             {1.0f, false, tree}, {Purpose::kGradients, "order"}, r.stream);
@@ -361,8 +312,8 @@ TEST_P(CommunicatorContract, ManySmallOperationsBackToBack) {
   const int rounds = world_size() == 4 ? 500 : 20;  // of four operations
   run([&](Rank& r) {
     constexpr std::int64_t kElems = 5;
-    Cells whole(kElems * r.size, DType::kFloat32);
-    Cells shard(kElems, DType::kFloat32);
+    Cells whole(r.device, kElems * r.size, DType::kFloat32);
+    Cells shard(r.device, kElems, DType::kFloat32);
     const auto value = [&](std::int64_t i) { return quarter(static_cast<int>(i / kElems), i); };
     whole.fill(value);
     for (int round = 0; round < rounds; ++round) {

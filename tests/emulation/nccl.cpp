@@ -12,6 +12,7 @@ namespace {
 
 std::atomic<bool> refuse_sharing = false;
 std::atomic<std::size_t> living = 0;
+std::atomic<std::size_t> aborts = 0;
 
 // The clique of an id, for ranks that come.
 std::shared_ptr<Clique> find_clique(const ncclUniqueId& id, int ranks) {
@@ -111,6 +112,7 @@ void set_async_error(ncclComm_t comm, ncclResult_t error) {
 }
 
 std::size_t live_communicators() { return living; }
+std::size_t aborted_communicators() { return aborts; }
 
 }  // namespace zero::emulation
 
@@ -180,6 +182,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  ++aborts;
   CliqueRank& self = *comm->self;
   std::vector<std::function<void()>> never;
   {

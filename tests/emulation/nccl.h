@@ -78,5 +78,7 @@ void refuse_ranks_on_one_gpu(bool refuse);
 void set_async_error(ncclComm_t comm, ncclResult_t error);
 // Communicators that were neither destroyed nor aborted.
 std::size_t live_communicators();
+// Communicators that were aborted so far.
+std::size_t aborted_communicators();
 
 }  // namespace zero::emulation

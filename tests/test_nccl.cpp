@@ -340,5 +340,31 @@ TEST(Nccl, RefusesARankThatIsNotInTheWorld) {
   EXPECT_THAT(error_of([&] { make_nccl_world(nullptr, 0); }), HasSubstr("null"));
 }
 
+// One sum reads so many slices; NCCL's own has no such limit. Neither gets far: no one else comes.
+TEST(Nccl, RefusesMoreRanksThanASumReads) {
+  const std::string why = test::nccl_refusal(1);
+  if (!why.empty()) GTEST_SKIP() << why;
+  const auto connect = [](int ranks, bool by_nccl) {
+    return error_of([&] {
+      make_nccl_world(make_nccl_id(), 0, ranks, 0, {std::chrono::milliseconds(50), by_nccl});
+    });
+  };
+  EXPECT_THAT(connect(257, false), AllOf(HasSubstr("UsageError"), HasSubstr("257"),
+                                         HasSubstr("256"), HasSubstr("nccl_reduction")));
+  EXPECT_THAT(connect(256, false), HasSubstr("connecting"));
+  EXPECT_THAT(connect(257, true), HasSubstr("connecting"));
+}
+
+TEST(Nccl, RefusesADeadlineThatIsNone) {
+  run_nccl(1, [](World& world) {
+    for (const double seconds : {0.0, -1.0, std::nan("")}) {
+      EXPECT_THAT(error_of([&] {
+                    world.communicator().set_timeout(std::chrono::duration<double>(seconds));
+                  }),
+                  AllOf(HasSubstr("UsageError"), HasSubstr("above 0")));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace zero::contract

@@ -84,6 +84,7 @@ void StepLog::take_oldest() {
   open.step->log = nullptr;
   try {
     open.done.synchronize();
+    rt_.comm.check();
     kernels::StepState state;
     if (rt_.device.has_memory()) {
       std::memcpy(&state, open.slot, sizeof(state));

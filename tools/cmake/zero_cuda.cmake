@@ -5,7 +5,7 @@
 #   EMULATE   kernels and runtime on the CPU, for tests (tests/emulation)
 # NCCL is used where CMake finds it beside the toolkit, and emulated where CUDA is.
 # zero_add_cuda(TARGET) gives a target the sources of that choice.
-set(ZERO_CUDA OFF CACHE STRING "CUDA: AUTO, ON, OFF or EMULATE")
+set(ZERO_CUDA AUTO CACHE STRING "CUDA: AUTO, ON, OFF or EMULATE")
 set_property(CACHE ZERO_CUDA PROPERTY STRINGS AUTO ON OFF EMULATE)
 if(NOT ZERO_CUDA MATCHES "^(AUTO|ON|OFF|EMULATE)$")
   message(FATAL_ERROR "ZERO_CUDA is ${ZERO_CUDA}; valid: AUTO, ON, OFF, EMULATE")
@@ -50,12 +50,14 @@ function(zero_add_cuda target)
   if(zero_cuda_mode STREQUAL "OFF")
     target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/kernels/cuda_none.cpp"
                                      "${PROJECT_SOURCE_DIR}/src/device_cuda_none.cpp"
+                                     "${PROJECT_SOURCE_DIR}/src/profiler_none.cpp"
                                      "${nccl_none}")
     return()
   endif()
   file(GLOB cu_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/*.cu")
   add_library(zero_cuda OBJECT ${cu_files} "${PROJECT_SOURCE_DIR}/kernels/cuda_kernels.cpp"
-                               "${PROJECT_SOURCE_DIR}/src/device_cuda.cpp")
+                               "${PROJECT_SOURCE_DIR}/src/device_cuda.cpp"
+                               "${PROJECT_SOURCE_DIR}/src/profiler_nvtx.cpp")
   target_include_directories(zero_cuda PRIVATE "${PROJECT_SOURCE_DIR}/include"
                                                "${PROJECT_SOURCE_DIR}")
   set_target_properties(zero_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)

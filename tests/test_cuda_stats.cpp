@@ -121,41 +121,12 @@ TEST_F(CudaStats, EveryBitPatternAndTheLargestSums) {
   expect_parity(*device, full);
 }
 
-// By hand, on both: parameters 4, 2, 4, 7 with gaps between, the gradient from element 10 on.
 TEST_F(CudaStats, NameTheFirstBadParameter) {
-  const Pieces pieces =
-      Pieces().piece(12, 4).gap(3).piece(0, 0).piece(5, 2).piece(20000, 4).gap(9).piece(30000, 7);
-  constexpr std::int64_t kFirst = 10;
-  const float inf = std::numeric_limits<float>::infinity();
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const struct {
-    std::vector<std::int64_t> at;  // in the range of the pieces
-    std::uint64_t bad;
-  } cases[] = {{{}, kernels::kNoBadParam},
-               {{10}, 4},
-               {{11, 50028}, 4},
-               {{12}, 6},
-               {{14}, 6},
-               {{15}, 2},
-               {{19}, 2},
-               {{20}, 4},
-               {{20019}, 4},
-               {{20020}, 6},
-               {{20028}, 6},
-               {{20029}, 7},
-               {{50028}, 7},
-               {{50029}, 6},
-               {{10, 50028, 17, 30000}, 2},
-               {{50028, 12}, 6}};
-  for (const auto& c : cases) {
-    std::vector<float> grad(50020, 1.0f);
-    for (std::size_t k = 0; k < c.at.size(); ++k) {
-      grad[static_cast<std::size_t>(c.at[k] - kFirst)] = k % 3 == 0 ? inf : k % 3 == 1 ? nan : -inf;
-    }
+  for (const kernels::BadCase& c : kernels::bad_cases()) {
     Targets targets(*device);
-    targets.add(grad, c.at.size(), pieces, kFirst, 6);
+    targets.add(c.grad, c.bad % 5, c.pieces, c.first_elem, c.fallback);
     targets.expect_equal();
-    EXPECT_EQ(targets.bad(), c.bad) << (c.at.empty() ? -1 : c.at[0]);
+    EXPECT_EQ(targets.bad(), c.bad) << c.name;
   }
 }
 

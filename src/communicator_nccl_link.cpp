@@ -1,8 +1,8 @@
 #include "src/communicator_nccl_link.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "zero/error.hpp"

@@ -38,12 +38,11 @@ inline void run_nccl_ranks(int world_size, const NcclOptions& options, std::int6
   const auto run = [&](int rank) {
     try {
       World world = make_nccl_world(id, rank, world_size, rank % devices, options);
-      const auto bytes = static_cast<std::size_t>(workspace_bytes);
-      void* const workspace = world.device().allocate(bytes);
-      world.communicator().use_workspace(workspace, workspace_bytes);
+      const OnDevice<unsigned char> workspace(
+          world.device(), std::vector<unsigned char>(static_cast<std::size_t>(workspace_bytes)));
+      world.communicator().use_workspace(workspace.data(), workspace_bytes);
       body(world);
       world.device().caller_stream().synchronize();
-      world.device().deallocate(workspace, bytes);
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (first == nullptr) first = std::current_exception();

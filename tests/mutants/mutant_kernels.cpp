@@ -26,7 +26,8 @@ TEST_F(Kernels, Statistics) {
   found.add(stats.read()[0]);
   GradStats want;
   kernels::ImmediateStream host;
-  kernels::grad_stats(kernels::view(values), &want, host);
+  std::uint64_t host_bad = kernels::kNoBadParam;
+  kernels::grad_stats(kernels::view(values), {}, 0, 0, &want, &host_bad, host);
   EXPECT_EQ(found.sum_squares, want.sum_squares) << "wrong bits";
 }
 

@@ -97,7 +97,8 @@ void norm(benchmark::State& state) {
   ImmediateStream stream;
   for (auto _ : state) {
     kernels::GradStats stats;
-    kernels::grad_stats({grad, *kDTypeOf<T>, elems}, &stats, stream);
+    std::uint64_t bad = kernels::kNoBadParam;
+    kernels::grad_stats({grad, *kDTypeOf<T>, elems}, {}, 0, 0, &stats, &bad, stream);
     benchmark::DoNotOptimize(stats);
   }
   count(state, elems, sizeof(T));

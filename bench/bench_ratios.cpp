@@ -187,7 +187,8 @@ class Tables {
   static void stats(kernels::ConstView grad) {
     ImmediateStream stream;
     kernels::GradStats result;
-    kernels::grad_stats(grad, &result, stream);
+    std::uint64_t bad = kernels::kNoBadParam;
+    kernels::grad_stats(grad, {}, 0, 0, &result, &bad, stream);
     if (!result.finite()) std::abort();
   }
 

@@ -73,7 +73,8 @@ class HandWritten {
     model_.backward_embedding();
 
     zero::kernels::GradStats stats;
-    zero::kernels::grad_stats({grads_.data(), dtype_, elems_}, &stats, stream_);
+    std::uint64_t bad = zero::kernels::kNoBadParam;
+    zero::kernels::grad_stats({grads_.data(), dtype_, elems_}, {}, 0, 0, &stats, &bad, stream_);
     const double norm = std::sqrt(stats.sum_of_squares());
     update(std::min(1.0, kMaxNorm / (norm + 1e-6)));
   }

@@ -228,8 +228,11 @@ __global__ void __launch_bounds__(kThreads, 4)
     ZERO_ROLLED
     for (int p = 0; p < kLoads; ++p) {  // read again: an index into registers would not keep them
       if ((left >> p & 1) == 0) continue;
-      const Pack<G, kPack> pack = gradients.template pack<kPack>(at + p * kStride);
-      for (const G& value : pack.at) squares.add_below(abs_bits(value), column);
+      ZERO_ROLLED
+      for (int k = 0; k < kPack; ++k) {
+        const Pack<G, 1> value = gradients.template pack<1>(at + p * kStride + k);
+        squares.add_below(abs_bits(value.at[0]), column);
+      }
     }
   }
   squares.flush(column);

@@ -5,10 +5,12 @@ namespace {
 
 class MetaCommunicator final : public Communicator {
  public:
-  MetaCommunicator(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
+  MetaCommunicator(int rank, int world_size, bool stages_slices)
+      : rank_(rank), world_size_(world_size), stages_slices_(stages_slices) {}
 
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
+  bool stages_slices() const override { return stages_slices_; }
   void reduce_scatter(const void*, DType, void*, DType, std::int64_t, const Reduction&,
                       const OpTag&, Stream&) override {}
   void all_gather(const void*, void*, std::int64_t, DType, const OpTag&, Stream&) override {}
@@ -21,12 +23,13 @@ class MetaCommunicator final : public Communicator {
  private:
   int rank_;
   int world_size_;
+  bool stages_slices_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_meta_communicator(int rank, int world_size) {
-  return std::make_unique<MetaCommunicator>(rank, world_size);
+std::unique_ptr<Communicator> make_meta_communicator(int rank, int world_size, bool stages_slices) {
+  return std::make_unique<MetaCommunicator>(rank, world_size, stages_slices);
 }
 
 }  // namespace zero::detail

@@ -8,6 +8,6 @@
 
 namespace zero::detail {
 
-std::unique_ptr<Communicator> make_meta_communicator(int rank, int world_size);
+std::unique_ptr<Communicator> make_meta_communicator(int rank, int world_size, bool stages_slices);
 
 }  // namespace zero::detail

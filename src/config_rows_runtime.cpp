@@ -15,6 +15,14 @@ void add_runtime_rows(std::vector<SchemaRow>& rows) {
        .about = "The same bits for any number of ranks and any stage with the same slots; ranks "
                 "and accumulation must be powers of two.",
        .field = field<&Config::runtime, &RuntimeSettings::reproducible>()});
+  rows.push_back(
+      {.path = "runtime.nccl_reduction",
+       .type = Type::kBoolean,
+       .default_value = false,
+       .about = "Gradients are summed by NCCL, in the dtype they travel in and in an order of its "
+                "own, rather than here in fp32 and in rank order. Faster; the bits may change from "
+                "machine to machine. Only where the ranks communicate by NCCL.",
+       .field = field<&Config::runtime, &RuntimeSettings::nccl_reduction>()});
   rows.push_back({.path = "runtime.timeout_s",
                   .type = Type::kNumber,
                   .range = {.low = 0, .high = 1e8, .above_low = true},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/profiler.hpp"
 #include "zero/error.hpp"
 
 namespace zero {
@@ -135,6 +136,7 @@ void GradReducer::send(const Bucket& bucket) {
     if (!rt_.is_boundary()) return;
   }
   if (home != GradHome::kFolded) ensure_memory(bucket.index);
+  const detail::ProfilerRange range(tag.name.c_str());
   rt_.comm_after_compute();
   if (home == GradHome::kSharded) {
     policy_.reduce(bucket, s.passing, false, tag);

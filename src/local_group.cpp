@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/communicator_deadline.hpp"
 #include "zero/error.hpp"
 
 namespace zero::detail {
@@ -12,19 +13,11 @@ namespace {
 
 constexpr int kSpins = 2000;  // about 20 us: longer than a rendezvous of running threads takes
 constexpr int kYields = 16;
-// About 31 years, a deadline that the clock can still count to.
-constexpr double kLongestTimeoutS = 1e9;
 
 void cpu_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
-}
-
-double checked_seconds(std::chrono::duration<double> timeout) {
-  if (timeout.count() > 0) return std::min(timeout.count(), kLongestTimeoutS);
-  throw UsageError(concat("the deadline of a rank's waits is ", timeout.count(),
-                          " s, must be above 0"));  // NaN as well
 }
 
 }  // namespace

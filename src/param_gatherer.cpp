@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/profiler.hpp"
+
 namespace zero {
 
 void ParamGatherer::acquire(int unit, bool backward) {
@@ -69,9 +71,11 @@ void ParamGatherer::gather(int bucket_index) {
   const Bucket& bucket = rt_.layout.bucket(bucket_index);
   BucketMemory& m = rt_.memory[static_cast<std::size_t>(bucket_index)];
   m.gathered = rt_.allocate(Category::kGather, bucket.padded_elems, bucket.dtype, bucket.label);
+  const OpTag tag{Purpose::kParams, "parameters of " + bucket.label};
+  const detail::ProfilerRange range(tag.name.c_str());
   rt_.comm_after_compute();  // the shard is up to date, and the memory free of its last user
   rt_.comm.all_gather(m.params_shard.data(), m.gathered.data(), bucket.shard_elems, bucket.dtype,
-                      {Purpose::kParams, "parameters of " + bucket.label}, rt_.comm_stream());
+                      tag, rt_.comm_stream());
   entry(bucket_index).ready = rt_.comm_stream().record();
 }
 

@@ -39,8 +39,8 @@ struct BestOfStage {
 class StageSearch {
  public:
   StageSearch(const ModelShape& model, const Config& config, int stage, int world_size,
-              std::int64_t limit_bytes)
-      : model_(model), world_size_(world_size), limit_(limit_bytes) {
+              std::int64_t limit_bytes, const PlanOptions& options)
+      : model_(model), world_size_(world_size), limit_(limit_bytes), options_(options) {
     best_.config = config;
     best_.config.zero.stage = stage;
     for (const UnitShape& unit : model.units) params_ += unit.params.size();
@@ -126,7 +126,7 @@ class StageSearch {
 
   // Plans, and keeps what is better: anything that fits, or a smaller peak while nothing does.
   bool keep(const Config& config) {
-    last_ = PartitionManager::plan(model_, config, world_size_);
+    last_ = PartitionManager::plan(model_, config, world_size_, options_);
     const bool fits = last_.peak_bytes() <= limit_;
     const bool first = best_.plan.world_size == 0;
     if (fits || (!best_.fits && (first || last_.peak_bytes() < best_.plan.peak_bytes()))) {
@@ -147,6 +147,7 @@ class StageSearch {
   const ModelShape& model_;
   const int world_size_;
   const std::int64_t limit_;
+  const PlanOptions options_;
   std::size_t params_ = 0;
   Plan last_;
   BestOfStage best_;
@@ -155,7 +156,8 @@ class StageSearch {
 }  // namespace
 
 Fit PartitionManager::fit(const ModelShape& model, const Config& config, int world_size,
-                          std::int64_t budget_bytes, std::int64_t reserved_bytes) {
+                          std::int64_t budget_bytes, std::int64_t reserved_bytes,
+                          const PlanOptions& options) {
   if (budget_bytes < 0 || reserved_bytes < 0) {
     throw UsageError(concat("PartitionManager::fit: a budget of ", budget_bytes, " bytes, ",
                             reserved_bytes, " of them reserved; 0 or more are valid"));
@@ -163,7 +165,7 @@ Fit PartitionManager::fit(const ModelShape& model, const Config& config, int wor
   const std::int64_t limit = budget_bytes - reserved_bytes;
   std::vector<BestOfStage> stages;
   for (const int stage : {0, 1, 2, 3}) {
-    stages.push_back(StageSearch(model, config, stage, world_size, limit).run());
+    stages.push_back(StageSearch(model, config, stage, world_size, limit, options).run());
   }
   // With nothing that fits, the smallest peak; otherwise the least traffic. The lower stage of two.
   const auto better = [](const BestOfStage& a, const BestOfStage& b) {

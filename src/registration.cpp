@@ -234,7 +234,8 @@ std::string Registration::summary() const {
   std::string all =
       concat(config.zero.stage, ' ', config.zero.overlaps(), ' ', config.zero.prefetch_bucket_size,
              ' ', exact(config.gradient_clipping), ' ', rt_.accumulation_steps(), ' ',
-             config.runtime.reproducible, ' ', config.managed_accumulation, '\n');
+             config.runtime.reproducible, ' ', config.managed_accumulation, ' ',
+             config.runtime.nccl_reduction, '\n');
   // What would let the ranks drift apart without a word: nothing else compares it.
   const OptimizerSettings& o = config.optimizer;
   const LossScaleSettings& l = config.loss_scale;

@@ -32,6 +32,7 @@ struct UnitState {
   std::vector<int> params;  // own first, then shared ones of earlier units
   int open_forward = 0;
   int open_backward = 0;
+  std::vector<std::uint64_t> ranges = {};  // for profilers, of the passes that are open
 };
 
 // The memory of one bucket on this rank. Which buffers exist is the stage's business.

@@ -1,8 +1,11 @@
 #include "src/shard_optimizer.hpp"
 
+#include "src/profiler.hpp"
+
 namespace zero {
 
 void ShardOptimizer::update(const Bucket& bucket) {
+  const detail::ProfilerRange profiled(bucket.label.c_str());
   const BucketMemory& m = rt_.memory[static_cast<std::size_t>(bucket.index)];
   const kernels::View params = policy_.owned_params(bucket);
   kernels::UpdateRange range;

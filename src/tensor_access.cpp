@@ -128,6 +128,7 @@ void TensorAccess::read(int index, Tensor what, std::span<float> out, double los
                   rt_.compute);
   }
   rt_.compute.synchronize();
+  rt_.comm.check();
 }
 
 void TensorAccess::write(int index, Tensor what, std::span<const float> values) {
@@ -161,6 +162,7 @@ void TensorAccess::write(int index, Tensor what, std::span<const float> values) 
     }
   }
   rt_.compute.synchronize();
+  rt_.comm.check();
 }
 
 // Sets every copy of a parameter's values that this rank holds.

@@ -27,6 +27,7 @@ void CountingCommunicator::reduce_scatter(const void* send, DType send_dtype, vo
                                           const Reduction& reduction, const OpTag& tag,
                                           Stream& stream) {
   count(Verb::kReduceScatter, tag, (world_size() - 1) * shard_bytes(shard_elems, send_dtype));
+  inner_.use_workspace(workspace_, workspace_bytes_);
   inner_.reduce_scatter(send, send_dtype, recv, recv_dtype, shard_elems, reduction, tag, stream);
 }
 
@@ -40,6 +41,7 @@ void CountingCommunicator::all_reduce(void* data, DType dtype, std::int64_t shar
                                       const Reduction& reduction, const OpTag& tag,
                                       Stream& stream) {
   count(Verb::kAllReduce, tag, 2 * (world_size() - 1) * shard_bytes(shard_elems, dtype));
+  inner_.use_workspace(workspace_, workspace_bytes_);
   inner_.all_reduce(data, dtype, shard_elems, reduction, tag, stream);
 }
 

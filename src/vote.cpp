@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "src/profiler.hpp"
 #include "zero/error.hpp"
 
 namespace zero {
@@ -114,6 +115,7 @@ void Vote::take_statistics() {
 }
 
 void Vote::hold(std::byte* ballot, std::int64_t steps_open, const std::string& note) {
+  const detail::ProfilerRange range("zero vote");
   const kernels::VoteLayout& layout = rules_.layout;
   write_bits(ballot);
   if (rates_.stale(steps_open + 1)) give_rates(ballot);

@@ -34,12 +34,12 @@ World World::cuda(int index) {
   return {make_cuda_device(index), detail::make_local_communicator(std::move(group), 0)};
 }
 
-World World::meta(int rank, int world_size) {
+World World::meta(int rank, int world_size, bool stages_slices) {
   if (rank < 0 || rank >= world_size) {
     throw UsageError(detail::concat("World::meta: rank ", rank, " of ", world_size,
                                     "; ranks are 0 to world_size - 1"));
   }
-  return {make_meta_device(), detail::make_meta_communicator(rank, world_size)};
+  return {make_meta_device(), detail::make_meta_communicator(rank, world_size, stages_slices)};
 }
 
 void World::drain() noexcept { comm_stream_->drain(); }

@@ -37,14 +37,16 @@ Unit ZeroOptimizer::add_unit(std::string name, std::vector<ParamSpec> params,
 
 ModelShape ZeroOptimizer::shape() const { return impl_->registry.shape(); }
 
-Plan ZeroOptimizer::plan(const PlanOptions& options) const {
+Plan ZeroOptimizer::plan(const PlanOptions& asked) const {
+  PlanOptions options = asked;
+  options.stages_slices = impl_->rt.comm.stages_slices();
   const Config& config = impl_->rt.config;
   const ModelShape model = shape();
   const bool chosen = impl_->stage != nullptr || !config.runtime.choose_stage;
   const Fit fit = chosen ? Fit()
                          : PartitionManager::fit(model, config, world_size(),
                                                  config.runtime.memory_budget.value_or(0),
-                                                 config.runtime.reserved);
+                                                 config.runtime.reserved, options);
   return PartitionManager::plan(model, chosen ? config : fit.config, world_size(), options, rank());
 }
 

@@ -41,6 +41,8 @@ class ZeroOptimizer::Impl {
   }
 
   void prepare();
+  void check_backend() const;
+  void reserve_workspace();
   void keep_to_budget();
   void load_start_values(const Bucket& bucket);
   void initialise(const ParamSpec& spec, std::byte* place, std::size_t bytes);
@@ -92,6 +94,7 @@ class ZeroOptimizer::Impl {
   Registration registry;
   std::unique_ptr<Stage> stage;  // from prepare() on
   std::unique_ptr<GradReducer> reducer;
+  Buffer workspace;
   LossScaler scaler;
   Rates rates;
   std::unique_ptr<OwnedPieces> pieces;

@@ -1,4 +1,6 @@
 // From registration to the first step: checks, the budget, memory, start values.
+#include <algorithm>
+
 #include "src/zero_optimizer_impl.hpp"
 
 namespace zero {
@@ -21,6 +23,18 @@ std::string list(const std::vector<std::string>& reasons) {
 
 }  // namespace
 
+// A reduction by the backend is chosen where the world is made, and said in the configuration.
+void ZeroOptimizer::Impl::check_backend() const {
+  const bool by_backend = !rt.comm.sums_in_fp32();
+  if (rt.config.runtime.nccl_reduction == by_backend || !rt.device.has_memory()) return;
+  throw ConfigError(
+      by_backend ? "runtime.nccl_reduction is false, but this world's communicator lets NCCL sum "
+                   "(NcclOptions::nccl_reduction): say true to both, or to neither"
+                 : "runtime.nccl_reduction is true, but this world's communicator sums by itself: "
+                   "it takes "
+                   "a world made with NcclOptions::nccl_reduction (make_nccl_world)");
+}
+
 void ZeroOptimizer::Impl::prepare() {
   require(false, "prepare()");
   registry.check_all();
@@ -30,6 +44,7 @@ void ZeroOptimizer::Impl::prepare() {
   }
   rates.start();
   keep_to_budget();
+  check_backend();
   registry.make_layout();
   // Before anything is allocated: ranks that were set up differently learn it here, both sides
   // named.
@@ -44,6 +59,7 @@ void ZeroOptimizer::Impl::prepare() {
   }
   reducer = std::make_unique<GradReducer>(rt, *stage);
   reducer->prepare();
+  reserve_workspace();
   pieces = std::make_unique<OwnedPieces>(rt, *stage);
   vote = std::make_unique<Vote>(rt, *stage, *pieces, rates);
   vote->prepare(scaler);
@@ -52,20 +68,41 @@ void ZeroOptimizer::Impl::prepare() {
   tensors = std::make_unique<TensorAccess>(rt, *stage);
 }
 
+// Where the communicator puts the slices of the other ranks before it sums them.
+void ZeroOptimizer::Impl::reserve_workspace() {
+  if (!rt.comm.stages_slices()) return;
+  const std::int64_t shards = rt.config.runtime.nccl_reduction ? 1 : rt.world_size() - 1;
+  std::int64_t bytes = 0;
+  for (const Bucket& bucket : rt.layout.buckets()) {
+    if (!bucket.trainable) continue;
+    std::size_t element = dtype_bytes(bucket.dtype);
+    // What added up on the rank travels in the dtype it was added up in.
+    if (stage->grad_home(bucket) != GradHome::kSharded) {
+      element = std::max(element, dtype_bytes(rt.grad_dtype(bucket)));
+    }
+    bytes = std::max(bytes, shards * bucket.shard_elems * static_cast<std::int64_t>(element));
+  }
+  workspace = rt.allocate(Category::kWorkspace, (bytes + 3) / 4, DType::kFloat32,
+                          "slices of the other ranks");
+  rt.comm.use_workspace(workspace.data(), workspace.bytes());
+}
+
 // Every rank comes to the same end by itself: a plan depends on nothing of one rank alone.
 void ZeroOptimizer::Impl::keep_to_budget() {
   const RuntimeSettings& runtime = rt.config.runtime;
   if (!runtime.memory_budget) return;
   const std::int64_t budget = *runtime.memory_budget;
   const ModelShape shape = registry.shape();
+  PlanOptions options;
+  options.stages_slices = rt.comm.stages_slices();
   std::string refusal;
   if (!runtime.choose_stage) {
-    const Plan plan = PartitionManager::plan(shape, rt.config, rt.world_size());
+    const Plan plan = PartitionManager::plan(shape, rt.config, rt.world_size(), options);
     if (plan.peak_bytes() <= budget - runtime.reserved) return;
     refusal = over_budget(plan, runtime);
   }
   const Fit fit =
-      PartitionManager::fit(shape, rt.config, rt.world_size(), budget, runtime.reserved);
+      PartitionManager::fit(shape, rt.config, rt.world_size(), budget, runtime.reserved, options);
   if (!runtime.choose_stage) {
     throw ConfigError(concat(refusal,
                              fit.fits ? "This would fit: " : "Nothing fits. The smallest is ",

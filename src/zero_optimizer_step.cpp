@@ -1,6 +1,7 @@
 // Passes over units, and what a step does.
 #include <algorithm>
 
+#include "src/profiler.hpp"
 #include "src/zero_optimizer_impl.hpp"
 
 namespace zero {
@@ -11,6 +12,8 @@ void ZeroOptimizer::Impl::begin(Unit unit, Pass pass) {
   require(true, pass == Pass::kForward ? "forward" : "backward");
   require_whole(pass == Pass::kForward ? "forward" : "backward");
   UnitState& state = checked(unit);
+  state.ranges.push_back(detail::begin_profiler_range(
+      concat(pass == Pass::kForward ? "forward " : "backward ", state.name).c_str()));
   stage->before_use(unit.index, pass);
   if (pass == Pass::kBackward) {
     backward_begun = true;
@@ -37,6 +40,10 @@ void ZeroOptimizer::Impl::end(Unit unit, Pass pass) {
     });
   }
   stage->after_use(unit.index, pass);
+  if (!state.ranges.empty()) {
+    detail::end_profiler_range(state.ranges.back());
+    state.ranges.pop_back();
+  }
 }
 
 void ZeroOptimizer::Impl::close_micro_step() {
@@ -62,6 +69,7 @@ StepHandle ZeroOptimizer::Impl::step() {
   require(true, "step()");
   require_whole("step()");
   require_no_use("step()");
+  const detail::ProfilerRange range("zero step");
   bool boundary = false;
   {
     struct Stepping {
@@ -89,6 +97,7 @@ StepHandle ZeroOptimizer::Impl::step() {
 // everything as it is.
 void ZeroOptimizer::Impl::update() {
   if (vote->is_skipped()) return;
+  const detail::ProfilerRange range("zero update");
   for (const Bucket& bucket : rt.layout.buckets()) {
     if (!bucket.trainable) continue;
     optimizer->update(bucket);

@@ -69,6 +69,13 @@ class Cells {
     return mismatch(0, elems_, value);
   }
 
+  std::vector<float> values() {
+    fetch();
+    std::vector<float> all;
+    for (std::int64_t i = 0; i < elems_; ++i) all.push_back(get(i));
+    return all;
+  }
+
  private:
   static constexpr std::int64_t kGuard = 16;
   static constexpr unsigned char kPoison = 0xff;

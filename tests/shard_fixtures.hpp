@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstring>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "kernels/kernels.hpp"
@@ -64,6 +66,45 @@ template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+// A gradient from element `first_elem` of the pieces on, and the parameter to be named.
+struct BadCase {
+  std::string name;
+  Pieces pieces;
+  std::int64_t first_elem;
+  std::int32_t fallback;
+  std::vector<float> grad;
+  std::uint64_t bad;
+};
+
+// By hand: parameters 4, 2, 4, 7 with gaps between, and 6 for the gaps.
+inline std::vector<BadCase> bad_cases() {
+  const Pieces pieces =
+      Pieces().piece(12, 4).gap(3).piece(0, 0).piece(5, 2).piece(20000, 4).gap(9).piece(30000, 7);
+  const struct {
+    std::vector<std::int64_t> at;  // in the range of the pieces
+    std::uint64_t bad;
+  } rows[] = {
+      {{}, kNoBadParam}, {{10}, 4},    {{11, 50028}, 4}, {{12}, 6},    {{14}, 6},
+      {{15}, 2},         {{19}, 2},    {{20}, 4},        {{20019}, 4}, {{20020}, 6},
+      {{20028}, 6},      {{20029}, 7}, {{50028}, 7},     {{50029}, 6}, {{10, 50028, 17, 30000}, 2},
+      {{50028, 12}, 6}};
+  constexpr std::int64_t kFirst = 10;
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<BadCase> cases;
+  for (const auto& row : rows) {
+    BadCase c{"bad at", pieces, kFirst, 6, std::vector<float>(50020, 1.0f), row.bad};
+    for (std::size_t k = 0; k < row.at.size(); ++k) {
+      c.name += " " + std::to_string(row.at[k]);
+      c.grad[static_cast<std::size_t>(row.at[k] - kFirst)] = k % 3 == 0   ? kInf
+                                                             : k % 3 == 1 ? kNan
+                                                                          : -kInf;
+    }
+    cases.push_back(std::move(c));
+  }
+  return cases;
 }
 
 // The arrays of a shard on the host.

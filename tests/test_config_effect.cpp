@@ -208,6 +208,11 @@ std::vector<Probe> sharding_probes() {
 std::vector<Probe> runtime_probes() {
   const char* const roomy = R"({"runtime": {"memory_budget": "1 GiB"}})";
   return {
+      // Ranks that are threads have no NCCL; what it does with one: tests/test_nccl.cpp.
+      {.path = "runtime.nccl_reduction",
+       .values = {"true"},
+       .bases = {"{}", R"({"runtime": {"reproducible": true}})"},
+       .refusal = "runtime.nccl_reduction"},
       {"runtime.timeout_s", {"60", "1e8"}},
       {"runtime.memory_budget", {"1 GiB", "1 MB"}},
       {.path = "runtime.memory_budget", .values = {"100 B"}, .refusal = "runtime.memory_budget"},

@@ -47,6 +47,22 @@ TEST(ConfigRules, WhatAScheduleNeedsIsAskedForByName) {
   EXPECT_CONTAINS(refusal(schedule("StepLR", "")), "not built here");
 }
 
+TEST(ConfigRules, ReproducibleSumsAreNotThoseOfNccl) {
+  EXPECT_CONTAINS(refusal(R"({"runtime": {"nccl_reduction": true, "reproducible": true}})"),
+                  "runtime.nccl_reduction: is true, and so is runtime.reproducible");
+  EXPECT_TRUE(parse(R"({"runtime": {"nccl_reduction": true, "reproducible": false}})")
+                  .runtime.nccl_reduction);
+  EXPECT_FALSE(parse(R"({"runtime": {"nccl_reduction": false, "reproducible": true}})")
+                   .runtime.nccl_reduction);
+}
+
+TEST(ConfigRules, GradientsAreNotScaledBeforeSumsOfNccl) {
+  const std::string both = R"({"prescale_gradients": true, "runtime": {"nccl_reduction": true}})";
+  EXPECT_CONTAINS(refusal(both), "prescale_gradients: is not built for runtime.nccl_reduction");
+  parse(R"({"prescale_gradients": false, "runtime": {"nccl_reduction": true}})");
+  parse(R"({"prescale_gradients": true, "runtime": {"nccl_reduction": false}})");
+}
+
 TEST(ConfigRules, ScheduleNotes) {
   EXPECT_FALSE(parse(R"({"optimizer": {"type": "AdamW"}, "scheduler": null})").scheduler);
   const Config untyped = parse(R"({"optimizer": {"type": "AdamW"}, "scheduler": {}})");

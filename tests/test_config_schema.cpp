@@ -154,6 +154,7 @@ TEST(ConfigSchema, DefaultsOfTheStructsAreThoseOfTheTable) {
   }
   const RuntimeSettings runtime;
   EXPECT_EQ(runtime.reproducible, config.runtime.reproducible);
+  EXPECT_EQ(runtime.nccl_reduction, config.runtime.nccl_reduction);
   EXPECT_EQ(runtime.timeout_s, config.runtime.timeout_s);
   EXPECT_EQ(runtime.memory_budget, config.runtime.memory_budget);
   EXPECT_EQ(runtime.reserved, config.runtime.reserved);

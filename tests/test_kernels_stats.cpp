@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "kernel_fixtures.hpp"
+#include "tests/shard_fixtures.hpp"
 
 namespace zero::kernels {
 namespace {
@@ -50,8 +50,22 @@ template <class T>
 GradStats stats_of(const std::vector<T>& grad) {
   ImmediateStream stream;
   GradStats stats;
-  grad_stats(view(grad), &stats, stream);
+  std::uint64_t bad = kNoBadParam;
+  grad_stats(view(grad), {}, 0, 0, &stats, &bad, stream);
+  EXPECT_EQ(bad, stats.finite() ? kNoBadParam : 0);
   return stats;
+}
+
+// The lowest index that is not finite: every element is a parameter of its own.
+template <class T>
+std::uint64_t first_bad(const std::vector<T>& grad) {
+  Pieces pieces;
+  for (std::size_t i = 0; i < grad.size(); ++i) pieces.piece(1, static_cast<std::int32_t>(i));
+  ImmediateStream stream;
+  GradStats stats;
+  std::uint64_t bad = kNoBadParam;
+  grad_stats(view(grad), pieces.view(), 0, 0, &stats, &bad, stream);
+  return bad;
 }
 
 template <class T>
@@ -154,9 +168,10 @@ TEST_P(KernelsStats, OrderAndCutDoNotMatter) {
       const ConstView part{grad.data() + begin, DType::kFloat32,
                            static_cast<std::int64_t>(std::min(piece, end - begin))};
       GradStats one;
-      grad_stats(part, &one, stream);
+      std::uint64_t bad = kNoBadParam;
+      grad_stats(part, {}, 0, 0, &one, &bad, stream);
       sum.add(one);
-      grad_stats(part, &running, stream);
+      grad_stats(part, {}, 0, 0, &running, &bad, stream);
     }
     const GradStats expected =
         end == grad.size() ? whole
@@ -175,13 +190,13 @@ TEST_P(KernelsStats, NonfiniteIsSeenAndLeftOut) {
       const GradStats stats = stats_of(grad);
       EXPECT_FALSE(stats.finite());
       EXPECT_EQ(stats.sum_of_squares(), 2999.0);
-      EXPECT_EQ(first_nonfinite(view(grad)), static_cast<std::int64_t>(at));
+      EXPECT_EQ(first_bad(grad), at);
       expect_exact(grad);
       std::vector<fp16> halves(3000, from_float<fp16>(2.0f));
       halves[at] = from_float<fp16>(bad);
       EXPECT_FALSE(stats_of(halves).finite());
       EXPECT_EQ(stats_of(halves).sum_of_squares(), 4.0 * 2999);
-      EXPECT_EQ(first_nonfinite(view(halves)), static_cast<std::int64_t>(at));
+      EXPECT_EQ(first_bad(halves), at);
     }
   }
   // Where the window would reach past the largest exponent: chunks near the top, then bad ones.
@@ -199,10 +214,27 @@ TEST_P(KernelsStats, NonfiniteIsSeenAndLeftOut) {
     }
   }
   std::vector<bf16> clean(10000, from_float<bf16>(3e38f));
-  EXPECT_EQ(first_nonfinite(view(clean)), -1);
+  EXPECT_EQ(first_bad(clean), kNoBadParam);
   clean[9999].bits = 0x7f80;
-  EXPECT_EQ(first_nonfinite(view(clean)), 9999);
-  EXPECT_EQ(first_nonfinite({nullptr, DType::kFloat32, 0}), -1);
+  EXPECT_EQ(first_bad(clean), 9999u);
+  EXPECT_EQ(first_bad(std::vector<float>()), kNoBadParam);
+}
+
+TEST_P(KernelsStats, NameTheFirstBadParameter) {
+  ImmediateStream stream;
+  for (const BadCase& c : bad_cases()) {
+    GradStats stats;
+    std::uint64_t bad = kNoBadParam;
+    grad_stats(view(c.grad), c.pieces.view(), c.first_elem, c.fallback, &stats, &bad, stream);
+    EXPECT_EQ(bad, c.bad) << c.name;
+    bad = 1;  // from a call before
+    grad_stats(view(c.grad), c.pieces.view(), c.first_elem, c.fallback, &stats, &bad, stream);
+    EXPECT_EQ(bad, 1u) << c.name;
+    // A bad value of a call before is none of this one's.
+    bad = kNoBadParam;
+    grad_stats(view(std::vector<float>(9, 1.0f)), c.pieces.view(), 0, 0, &stats, &bad, stream);
+    EXPECT_EQ(bad, kNoBadParam) << c.name;
+  }
 }
 
 TEST(GradStatsValue, IsRoundedCorrectly) {

@@ -188,7 +188,11 @@ ToyResult run_toy(const ToySetup& setup) {
   result.ledgers.resize(static_cast<std::size_t>(setup.world_size));
   result.traffic.resize(static_cast<std::size_t>(setup.world_size));
   std::mutex mutex;
-  run_on_device(setup.world_size, [&](World& world) {
+  const auto on_device = [](int world_size, const std::function<void(World&)>& body) {
+    run_on_device(world_size, body);
+  };
+  const auto run = setup.run ? setup.run : on_device;
+  run(setup.world_size, [&](World& world) {
     ToyResult own;
     {
       ZeroOptimizer optimizer(toy_config(setup), world);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct ToySetup {
   int steps = 3;
   std::string config = "{}";  // merged over a base with AdamW and everything sharded
   double lr_of_group1 = 0.05;
+  // How the ranks are run; empty: as threads, on the device that tests run on.
+  std::function<void(int world_size, const std::function<void(World&)>& body)> run = {};
 };
 
 // The units most tests use: sizes around vector and shard boundaries, an empty one, a tied one.

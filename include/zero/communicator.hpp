@@ -104,6 +104,18 @@ class Communicator {
                          Stream& stream) = 0;
   virtual void barrier(const OpTag& tag, Stream& stream) = 0;
 
+  // Whether slices of the other ranks are received into a workspace before they are summed:
+  // world_size() - 1 shards of the dtype that is sent.
+  virtual bool stages_slices() const { return false; }
+  // Memory, on the stream's device, in which calls from now on may stage slices; the caller keeps
+  // it until their work is done. A call that needs more throws UsageError and enqueues nothing.
+  virtual void use_workspace(void* /*memory*/, std::int64_t /*bytes*/) {}
+  // False: sums are made by the backend itself, in the dtype that is sent, in no certain order.
+  virtual bool sums_in_fp32() const { return true; }
+  // Throws the CommError of work that failed after its call had returned, where waiting for the
+  // stream does not. To be called after such a wait.
+  virtual void check() {}
+
   // Deadline of this rank's waits from now on. Throws UsageError unless it is above 0. Beyond 1e9 s
   // (31 years) it is 1e9 s.
   virtual void set_timeout(std::chrono::duration<double> timeout) = 0;

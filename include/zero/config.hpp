@@ -85,7 +85,8 @@ struct RuntimeSettings {
   // (activations, other optimizers). prepare() refuses to go beyond. Empty: no limit.
   std::optional<std::int64_t> memory_budget;
   std::int64_t reserved = 0;
-  bool choose_stage = false;  // prepare() chooses the stage that moves least within the budget
+  bool nccl_reduction = false;  // sums by NCCL itself, in the dtype that travels
+  bool choose_stage = false;    // prepare() chooses the stage that moves least within the budget
 };
 
 // A size in bytes as the configuration takes it: "24GiB", "1.5 GB", "800000", with decimal (kB, MB,

@@ -23,6 +23,9 @@ namespace zero {
 // What training is foreseen between prepare() and the moment of comparison.
 struct PlanOptions {
   std::int64_t steps = 2;  // more change nothing: the second prefetches in the order of the first
+  // Ranks that are processes (NCCL) receive the slices of the others before they sum them; threads
+  // read them where they are. ZeroOptimizer::plan() knows which it is.
+  bool stages_slices = false;
 };
 
 // Of each rank: shards are equal, so all hold the same.
@@ -65,7 +68,8 @@ class PartitionManager {
   // between two steps. At stage 3, where nothing else fits, the persistence threshold becomes 0.
   // Throws UsageError for negative bytes.
   static Fit fit(const ModelShape& model, const Config& config, int world_size,
-                 std::int64_t budget_bytes, std::int64_t reserved_bytes = 0);
+                 std::int64_t budget_bytes, std::int64_t reserved_bytes = 0,
+                 const PlanOptions& options = {});
 };
 
 }  // namespace zero

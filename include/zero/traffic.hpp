@@ -40,6 +40,12 @@ class CountingCommunicator final : public Communicator {
 
   const Traffic& traffic() const { return traffic_; }
   void reset() { traffic_ = {}; }
+  // Where reductions made through this adaptor stage slices: each goes with it to the communicator,
+  // which others may use as well.
+  void use_workspace(void* memory, std::int64_t bytes) override {
+    workspace_ = memory;
+    workspace_bytes_ = bytes;
+  }
 
   int rank() const override { return inner_.rank(); }
   int world_size() const override { return inner_.world_size(); }
@@ -53,6 +59,9 @@ class CountingCommunicator final : public Communicator {
   void broadcast(void* data, std::int64_t elems, DType dtype, int root, const OpTag& tag,
                  Stream& stream) override;
   void barrier(const OpTag& tag, Stream& stream) override;
+  bool stages_slices() const override { return inner_.stages_slices(); }
+  bool sums_in_fp32() const override { return inner_.sums_in_fp32(); }
+  void check() override { inner_.check(); }
   void set_timeout(std::chrono::duration<double> timeout) override { inner_.set_timeout(timeout); }
   void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
 
@@ -61,6 +70,8 @@ class CountingCommunicator final : public Communicator {
 
   Communicator& inner_;
   Traffic traffic_;
+  void* workspace_ = nullptr;
+  std::int64_t workspace_bytes_ = 0;
 };
 
 }  // namespace zero

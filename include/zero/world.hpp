@@ -38,7 +38,8 @@ class World {
 
   // One rank of a world of any size on the meta device, for dry runs: collectives return at once.
   // Throws UsageError unless 0 <= rank < world_size.
-  static World meta(int rank, int world_size);
+  // `stages_slices`: as a world of processes, see Communicator::stages_slices().
+  static World meta(int rank, int world_size, bool stages_slices = false);
 
   int rank() const { return communicator_->rank(); }
   int world_size() const { return communicator_->world_size(); }

@@ -54,3 +54,12 @@ timeout 60 "$ZERO_BIN_DIR/bench_ratios" --quick --elems 4096 --seconds 0.01 --on
   fail "bench_ratios: exit code $?"
 grep -q 'Exact sum of squares' said || fail "--only norm: $(cat said)"
 ! grep -q 'Adam' said || fail "--only norm: $(cat said)"
+
+for wrong in 0 -1 1.5 0x10 010 99999999999999; do
+  refused "--elems: Value $wrong " bench_cuda --elems "$wrong"
+done
+refused 'The following argument was not expected: --nonsense' bench_cuda --nonsense
+"$ZERO_BIN_DIR/bench_cuda" --help > help || fail "bench_cuda --help"
+grep -q 'skipped' help || fail "bench_cuda --help says: $(cat help)"
+timeout 60 "$ZERO_BIN_DIR/bench_cuda" --elems 1000 --benchmark_filter=grad > said || fail "bench_cuda: $?"
+grep -qE 'skipped: .|share_of_copy' said || fail "bench_cuda says: $(cat said)"

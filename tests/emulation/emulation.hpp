@@ -41,6 +41,10 @@ std::uint64_t synchronizations();
 
 // Device memory that was not freed.
 std::size_t live_allocations();
+// Calls of cudaMalloc() so far.
+std::uint64_t allocations();
+// Whether cudaMallocHost() fails from now on, as where pages may not be locked.
+void refuse_pinned_memory(bool refuse);
 
 [[noreturn]] void die(const char* format, ...);
 

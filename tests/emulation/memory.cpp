@@ -19,6 +19,8 @@ struct Memory {
   std::shared_mutex mutex;
   std::map<std::uintptr_t, std::size_t> blocks;  // device address -> bytes
   std::size_t bytes = 0;
+  std::atomic<std::uint64_t> allocations = 0;
+  std::atomic<bool> pinned_refused = false;
 };
 
 Memory& memory() {
@@ -94,6 +96,10 @@ std::size_t live_allocations() {
   return m.blocks.size();
 }
 
+std::uint64_t allocations() { return memory().allocations.load(); }
+
+void refuse_pinned_memory(bool refuse) { memory().pinned_refused = refuse; }
+
 }  // namespace zero::emulation
 
 using namespace zero::emulation;
@@ -101,6 +107,7 @@ using namespace zero::emulation;
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   *pointer = nullptr;
   Memory& m = memory();
+  ++m.allocations;
   const std::lock_guard lock(m.mutex);
   if (bytes == 0 || m.bytes + bytes > kTotalBytes) return cudaErrorMemoryAllocation;
   // To the byte, so that AddressSanitizer sees an access beyond it.
@@ -136,6 +143,8 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
+  *pointer = nullptr;
+  if (memory().pinned_refused) return cudaErrorMemoryAllocation;
   *pointer = std::malloc(bytes == 0 ? 1 : bytes);
   return *pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }

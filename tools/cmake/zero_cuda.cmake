@@ -3,8 +3,9 @@
 #   ON        the toolkit; an error without one
 #   AUTO      ON where nvcc is found, else OFF
 #   EMULATE   kernels and runtime on the CPU, for tests (tests/emulation)
+# NCCL is used where CMake finds it beside the toolkit, and emulated where CUDA is.
 # zero_add_cuda(TARGET) gives a target the sources of that choice.
-set(ZERO_CUDA OFF CACHE STRING "CUDA: AUTO, ON, OFF or EMULATE")
+set(ZERO_CUDA AUTO CACHE STRING "CUDA: AUTO, ON, OFF or EMULATE")
 set_property(CACHE ZERO_CUDA PROPERTY STRINGS AUTO ON OFF EMULATE)
 if(NOT ZERO_CUDA MATCHES "^(AUTO|ON|OFF|EMULATE)$")
   message(FATAL_ERROR "ZERO_CUDA is ${ZERO_CUDA}; valid: AUTO, ON, OFF, EMULATE")
@@ -34,20 +35,39 @@ if(ZERO_CUDA MATCHES "^(AUTO|ON)$")
     set(zero_cuda_mode OFF)
   endif()
 endif()
-message(STATUS "CUDA: ${zero_cuda_mode}")
+if(zero_cuda_mode STREQUAL "ON")
+  find_package(NCCL)
+  set(zero_nccl ${NCCL_FOUND})
+elseif(zero_cuda_mode STREQUAL "EMULATE")
+  set(zero_nccl TRUE)
+else()
+  set(zero_nccl FALSE)
+endif()
+message(STATUS "CUDA: ${zero_cuda_mode}, NCCL: ${zero_nccl}")
 
 function(zero_add_cuda target)
+  set(nccl_none "${PROJECT_SOURCE_DIR}/src/communicator_nccl_none.cpp")
   if(zero_cuda_mode STREQUAL "OFF")
     target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/kernels/cuda_none.cpp"
-                                     "${PROJECT_SOURCE_DIR}/src/device_cuda_none.cpp")
+                                     "${PROJECT_SOURCE_DIR}/src/device_cuda_none.cpp"
+                                     "${PROJECT_SOURCE_DIR}/src/profiler_none.cpp"
+                                     "${nccl_none}")
     return()
   endif()
   file(GLOB cu_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/*.cu")
   add_library(zero_cuda OBJECT ${cu_files} "${PROJECT_SOURCE_DIR}/kernels/cuda_kernels.cpp"
-                               "${PROJECT_SOURCE_DIR}/src/device_cuda.cpp")
+                               "${PROJECT_SOURCE_DIR}/src/device_cuda.cpp"
+                               "${PROJECT_SOURCE_DIR}/src/profiler_nvtx.cpp")
   target_include_directories(zero_cuda PRIVATE "${PROJECT_SOURCE_DIR}/include"
                                                "${PROJECT_SOURCE_DIR}")
   set_target_properties(zero_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  if(zero_nccl)
+    foreach(part IN ITEMS "" _link _watch)
+      target_sources(zero_cuda PRIVATE "${PROJECT_SOURCE_DIR}/src/communicator_nccl${part}.cpp")
+    endforeach()
+  else()
+    target_sources(zero_cuda PRIVATE "${nccl_none}")
+  endif()
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:zero_cuda>)
   if(zero_cuda_mode STREQUAL "EMULATE")
     set_source_files_properties(${cu_files} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
@@ -60,5 +80,9 @@ function(zero_add_cuda target)
       $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false --expt-relaxed-constexpr -Xptxas=--warn-on-spills>)
     target_link_libraries(zero_cuda PRIVATE CUDA::cudart_static)
     target_link_libraries(${target} PRIVATE CUDA::cudart_static)
+    if(zero_nccl)
+      target_link_libraries(zero_cuda PRIVATE NCCL::nccl)
+      target_link_libraries(${target} PRIVATE NCCL::nccl)
+    endif()
   endif()
 endfunction()

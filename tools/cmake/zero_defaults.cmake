@@ -12,5 +12,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 find_program(ZERO_CCACHE ccache)
 if(ZERO_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${ZERO_CCACHE}")
+  # Without this sloppiness ccache keeps nothing that is compiled with a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros "${ZERO_CCACHE}")
 endif()

@@ -16,4 +16,5 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake"
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/zeroConfig.cmake"
               "${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake"
+              "${CMAKE_CURRENT_LIST_DIR}/FindNCCL.cmake"
         DESTINATION "${zero_package_dir}")

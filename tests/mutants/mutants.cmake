@@ -56,14 +56,14 @@ endif()
 
 zero_add_mutant(buffer_used_again_too_early
   SOURCE src/communicator_local.cpp
-  FROM "if (peer != rank_) stream.wait(group_->done(peer));"
+  FROM "if (peer != rank_) wait_for(peer, group_->done(peer), op, stream);"
   TO "(void)peer;"
   TEST mutant_order.cpp FILTER Order.ABufferIsTheOwnersAgainWhenThePeersAreDone
   EXPECT "wrong bits" EXPECT_TSAN "data race")
 
 zero_add_mutant(gradient_read_before_it_is_there
   SOURCE src/communicator_local.cpp
-  FROM "if (peer != rank_) stream.wait(group_->post(peer).ready);"
+  FROM "if (peer != rank_) wait_for(peer, group_->post(peer).ready, op, stream);"
   TO "(void)peer;"
   TEST mutant_order.cpp FILTER Order.AGradientIsReadWhenItIsThere
   EXPECT "wrong bits" EXPECT_TSAN "data race")

@@ -117,7 +117,7 @@ void two_steps_ahead(Rank& rank, const Options& options) {
   for (int set = 0; set < 3; ++set) rank.keep(rank.model.step(set));
   rank.optimizer.synchronize();
   rank.meet();
-  const Gate gate(std::chrono::seconds(20));
+  Gate gate(std::chrono::seconds(20));
   const std::optional<RuntimeCounts> before = runtime_counts();
   if (rank.on_cuda()) gate.hold(rank.stream());
   const StepHandle first = rank.model.step(3);

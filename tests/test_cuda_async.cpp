@@ -117,7 +117,7 @@ void two_steps_ahead(Rank& rank, const Options& options) {
   for (int set = 0; set < 3; ++set) rank.keep(rank.model.step(set));
   rank.optimizer.synchronize();
   rank.meet();
-  const Gate gate(std::chrono::seconds(20));
+  Gate gate(std::chrono::seconds(20));
   const std::optional<RuntimeCounts> before = runtime_counts();
   if (rank.on_cuda()) gate.hold(rank.stream());
   const StepHandle first = rank.model.step(3);
@@ -180,13 +180,13 @@ void many_steps(Rank& rank) {
 }
 
 TEST_F(CudaAsync, ManyStepsWithChangesAndSkipsAreThoseOfTheHost) {
-  for (const bool schedule : {false, true}) {
-    for (const int stage : {0, 2, 3}) {
-      SCOPED_TRACE(testing::Message() << "stage " << stage << " schedule " << schedule);
-      const Options s = {
-          .stage = stage, .ranks = 2, .fp16 = true, .schedule = schedule, .overlap = stage != 2};
-      expect_same(train(DeviceKind::kCuda, s, many_steps), train(DeviceKind::kHost, s, many_steps));
-    }
+  for (const auto& [stage, schedule] :
+       {std::pair(0, true), std::pair(2, false), std::pair(3, true)}) {
+    SCOPED_TRACE(testing::Message() << "stage " << stage << " schedule " << schedule);
+    const Options options = {
+        .stage = stage, .ranks = 2, .fp16 = true, .schedule = schedule, .overlap = stage == 3};
+    expect_same(train(DeviceKind::kCuda, options, many_steps),
+                train(DeviceKind::kHost, options, many_steps));
   }
 }
 

@@ -227,7 +227,7 @@ class Failing final : public Communicator {
   int calls_ = 0;
 };
 
-// Two steps in which call `fail_at` of the last rank fails; none if it is -1. Worlds end when every
+// Steps in which call `fail_at` of the last rank fails; none if it is -1. Worlds end when every
 // stream is through: who fails early must not free what the others still read.
 std::exception_ptr run_failing(int stage, int fail_at, bool on_stream, int* calls) {
   RunOptions options;
@@ -249,8 +249,10 @@ std::exception_ptr run_failing(int stage, int fail_at, bool on_stream, int* call
           StagedModel model(optimizer, *world, DType::kFloat32);
           model.prepare();
           for (int step = 0; step < 2; ++step) model.step(step);
-          optimizer.synchronize();
           if (last && calls != nullptr) *calls = counter.calls();
+          // What fails on a stream is known to who waits for that stream later: the next step.
+          optimizer.synchronize();
+          model.step(2);
         },
         options);
   } catch (...) {

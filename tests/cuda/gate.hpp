@@ -16,35 +16,50 @@
 namespace zero::test {
 
 // A stream that it holds stands until another opens it, or, where the right order keeps the other
-// from ever getting there, for `patience`. Relaxed on purpose: it must order nothing itself, or
-// ThreadSanitizer would not see what is not ordered.
+// from ever getting there, for `patience`. It must order nothing itself, or ThreadSanitizer would
+// not see what is not ordered: so all is relaxed, and tasks share no pointer that counts.
 class Gate {
  public:
   explicit Gate(std::chrono::milliseconds patience) : patience_(patience) {}
+  // Opens, and waits until the streams are past it.
+  ~Gate() {
+    open();
+    while (tasks_.load(std::memory_order_relaxed) > 0) nap();
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
 
-  void hold(Stream& stream) const {
-    stream.enqueue([state = state_, patience = patience_] {
-      for (auto left = patience; left.count() > 0; --left) {
-        if (state->opened.load(std::memory_order_relaxed)) return;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  void hold(Stream& stream) {
+    enqueue(stream, [this] {
+      for (auto left = patience_; left.count() > 0; --left) {
+        if (opened_.load(std::memory_order_relaxed)) return;
+        nap();
       }
-      state->gave_up.store(true, std::memory_order_relaxed);
+      gave_up_.store(true, std::memory_order_relaxed);
     });
   }
-  void open() const { state_->opened.store(true, std::memory_order_relaxed); }
+  void open() { opened_.store(true, std::memory_order_relaxed); }
   // When the stream gets there.
-  void open_from(Stream& stream) const {
-    stream.enqueue([state = state_] { state->opened.store(true, std::memory_order_relaxed); });
+  void open_from(Stream& stream) {
+    enqueue(stream, [this] { open(); });
   }
-  bool gave_up() const { return state_->gave_up.load(std::memory_order_relaxed); }
+  bool gave_up() const { return gave_up_.load(std::memory_order_relaxed); }
 
  private:
-  struct State {
-    std::atomic<bool> opened{false};
-    std::atomic<bool> gave_up{false};
-  };
-  std::chrono::milliseconds patience_;
-  std::shared_ptr<State> state_ = std::make_shared<State>();
+  static void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+  template <class Task>
+  void enqueue(Stream& stream, Task task) {
+    tasks_.fetch_add(1, std::memory_order_relaxed);
+    stream.enqueue([this, task] {
+      task();
+      tasks_.fetch_sub(1, std::memory_order_relaxed);
+    });
+  }
+
+  const std::chrono::milliseconds patience_;
+  std::atomic<bool> opened_{false};
+  std::atomic<bool> gave_up_{false};
+  std::atomic<int> tasks_{0};
 };
 
 // A stream whose waits and records tell a test that they were issued.

@@ -120,10 +120,11 @@ class BlockRunner {
 
   void barrier() {
     Thread* const me = current_;
+    char* const token = &tokens_[barriers_ % 2];
     me->state = State::kAtBarrier;
-    release(this);
+    release(token);
     leave(me->fiber);
-    acquire(this);
+    acquire(token);
     current_ = me;
   }
 
@@ -153,6 +154,11 @@ class BlockRunner {
   std::vector<Thread> threads_;
   std::size_t count_ = 0;  // threads of the block
   std::size_t fresh_ = 0;  // next thread to begin, of those that share; beyond count_: all have
+  // Threads go on one after the other, and one that has reached the next barrier must not look as
+  // if it had come before one that is only leaving this one. So neighbouring barriers have a token
+  // each.
+  unsigned barriers_ = 0;  // passed by all
+  char tokens_[2] = {};
   Thread* current_ = nullptr;
   Fiber* running_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
@@ -169,10 +175,15 @@ struct RunnerPool {
   std::mutex mutex;
   std::vector<std::unique_ptr<BlockRunner>> idle;
 };
-RunnerPool& runner_pool() {
-  static RunnerPool& pool = *new RunnerPool;  // outlives every thread
-  return pool;
-}
+// Outlives every thread. Made by the compiler: ThreadSanitizer, which does not see this file, would
+// take the first use of one made on demand for a race.
+union ForEver {
+  constexpr ForEver() : pool() {}
+  ~ForEver() {}
+  RunnerPool pool;
+};
+constinit ForEver for_ever;
+RunnerPool& runner_pool() { return for_ever.pool; }
 
 class RunnerLease {
  public:
@@ -313,6 +324,7 @@ void BlockRunner::run_block() {
           "ended",
           block_index_.x, block_index_.y, block_index_.z, waiting, done);
     }
+    ++barriers_;
     for (std::size_t i = 0; i < count; ++i) threads_[i].state = State::kReady;
   }
   acquire(&threads_);

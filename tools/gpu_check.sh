@@ -131,7 +131,7 @@ tests() {  # NAME SECONDS CTEST_ARGUMENTS...
   ran=$(sed -nE 's/.* tests failed out of ([0-9]+).*/\1/p' "$out/$name.txt")
   skipped=$(grep -cE '\*\*\*Skipped' "$out/$name.txt")
   if ((${ran:-0} == 0)); then
-    note SKIP "$name" "no such tests in this build"
+    note "$($dry_run && echo SKIP || echo FAIL)" "$name" "no such tests in this build"
   elif ((skipped == ran)); then
     note FAIL "$name" "all $ran tests skipped themselves"
   else
@@ -167,7 +167,7 @@ versions() {
     sed 's/^/GPU: /'
   echo "nvcc: $(nvcc --version | sed -n 's/.*release //p')"
   local header
-  header=$(sed -n 's/^NCCL_INCLUDE_DIR:[A-Z]*=//p' "$build/CMakeCache.txt")/nccl.h
+  header=$(sed -n 's/^NCCL_INCLUDE_DIR:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null)/nccl.h
   if [[ -f $header ]]; then
     echo "NCCL: $(awk '/^#define NCCL_(MAJOR|MINOR|PATCH) /{printf "%s%s", dot, $3; dot = "."}' \
       "$header")"

@@ -65,25 +65,4 @@ void grad_stats(ConstView grad, PieceTable pieces, std::int64_t first_elem,
   });
 }
 
-void grad_stats(ConstView grad, GradStats* stats, Stream& stream) {
-  if (grad.elems == 0) return;
-  on_stream("grad_stats", stream, [grad, stats] { host_kernels().grad_stats(grad, stats); });
-}
-
-std::int64_t first_nonfinite(ConstView grad) {
-  constexpr std::int64_t kChunk = 4096;
-  const auto size = static_cast<std::int64_t>(dtype_bytes(grad.dtype));
-  const char* data = static_cast<const char*>(grad.data);
-  for (std::int64_t begin = 0; begin < grad.elems; begin += kChunk) {
-    const ConstView chunk{data + begin * size, grad.dtype, std::min(kChunk, grad.elems - begin)};
-    if (host_kernels().max_abs_bits(chunk) < kInfinityBits) continue;
-    for (std::int64_t i = 0;; ++i) {
-      if (largest_magnitude({data + (begin + i) * size, grad.dtype, 1}) >= kInfinityBits) {
-        return begin + i;
-      }
-    }
-  }
-  return -1;
-}
-
 }  // namespace zero::kernels

@@ -148,12 +148,6 @@ void grad_stats(ConstView grad, PieceTable pieces, std::int64_t first_elem,
                 std::int32_t fallback_param, GradStats* stats, std::uint64_t* bad_param,
                 Stream& stream);
 
-// The statistics alone. Host and meta streams only.
-void grad_stats(ConstView grad, GradStats* stats, Stream& stream);
-
-// Index of the first element that is not finite, or -1. Host memory, runs at once.
-std::int64_t first_nonfinite(ConstView grad);
-
 // Instruction sets of the host kernels. All give the same bits.
 enum class Isa : std::uint8_t { kBaseline, kAvx2, kAvx512 };
 Isa best_isa();  // of this machine

@@ -96,7 +96,7 @@ class LocalCommunicator final : public Communicator {
   template <class Work>
   void run(OpFingerprint op, void* data, Stream& stream, Work work) {
     op.sequence = ++issued_;
-    if (stream.kind() == DeviceKind::kCuda) return issue(std::move(op), data, stream, work);
+    if (stream.kind() == DeviceKind::kCuda) return issue(op, data, stream, work);
     stream.enqueue([this, op = std::move(op), data, work = std::move(work)] {
       group_->collective(rank_, {op, data}, work);
     });
@@ -104,17 +104,35 @@ class LocalCommunicator final : public Communicator {
 
   // On device memory. After it the stream goes on when the others are done with this rank's buffer.
   template <class Work>
-  void issue(OpFingerprint op, void* data, Stream& stream, const Work& work) {
-    if (world_size() == 1) return group_->collective(rank_, {std::move(op), data}, work);
-    group_->collective(rank_, {std::move(op), data, stream.record()}, [&] {
-      for (int peer = 0; peer < world_size(); ++peer) {
-        if (peer != rank_) stream.wait(group_->post(peer).ready);
-      }
-      work();
-      group_->set_done(rank_, stream.record());
-    });
+  void issue(const OpFingerprint& op, void* data, Stream& stream, const Work& work) {
+    if (world_size() == 1) return group_->collective(rank_, {op, data}, work);
+    const Event ready = stream.record();
+    try {
+      group_->collective(rank_, {op, data, ready}, [&] {
+        for (int peer = 0; peer < world_size(); ++peer) {
+          if (peer != rank_) wait_for(peer, group_->post(peer).ready, op, stream);
+        }
+        work();
+        group_->set_done(rank_, stream.record());
+      });
+    } catch (const CommError&) {
+      stream.wait(ready);  // what went wrong on this rank's stream is the cause: throws that
+      throw;
+    }
     for (int peer = 0; peer < world_size(); ++peer) {
-      if (peer != rank_) stream.wait(group_->done(peer));
+      if (peer != rank_) wait_for(peer, group_->done(peer), op, stream);
+    }
+  }
+
+  // An error of the peer's stream is the peer's.
+  void wait_for(int peer, const Event& event, const OpFingerprint& op, Stream& stream) {
+    try {
+      stream.wait(event);
+    } catch (const std::exception& error) {
+      const std::string reason =
+          concat("rank ", peer, " failed before ", to_string(op), ": ", error.what());
+      group_->abort(peer, reason);
+      throw CommError(reason);
     }
   }
 

@@ -230,7 +230,15 @@ void check_budget(Reading& reading, const Config& config) {
 }
 
 void check_reduction(Reading& reading, const Config& config) {
-  if (!config.runtime.nccl_reduction || !config.runtime.reproducible) return;
+  if (!config.runtime.nccl_reduction) return;
+  // Of no effect where sums are in fp32; sums of NCCL's own would have to follow them.
+  const Setting* const prescale = reading.find("prescale_gradients");
+  if (prescale != nullptr && std::get<bool>(prescale->value)) {
+    reading.problems.add(prescale->place, prescale->path,
+                         "is not built for runtime.nccl_reduction, whose sums would need it: use "
+                         "one of the two (sums of the runtime's own are in fp32)");
+  }
+  if (!config.runtime.reproducible) return;
   const Setting& by_nccl = *reading.find("runtime.nccl_reduction");
   reading.problems.add(by_nccl.place, by_nccl.path,
                        "is true, and so is runtime.reproducible, whose sums have an order; NCCL's "

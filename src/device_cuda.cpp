@@ -195,7 +195,8 @@ class CudaStream final : public Stream {
 };
 
 // Device memory by its size. Sizes repeat from step to step, so what is given back fits again, and
-// in steady state nothing is asked of the driver.
+// in steady state nothing is asked of the driver. Sizes are kept to the byte, so that tools see an
+// access beyond one.
 class CudaPool {
  public:
   ~CudaPool() {
@@ -203,7 +204,7 @@ class CudaPool {
   }
 
   void* allocate(std::size_t bytes) {
-    bytes = rounded(bytes);
+    bytes = nonzero(bytes);
     const auto found = spare_.find(bytes);
     if (found != spare_.end()) {
       void* const pointer = found->second;
@@ -226,14 +227,11 @@ class CudaPool {
     return pointer;
   }
 
-  void deallocate(void* pointer, std::size_t bytes) { spare_.emplace(rounded(bytes), pointer); }
+  void deallocate(void* pointer, std::size_t bytes) { spare_.emplace(nonzero(bytes), pointer); }
   std::size_t reserved_bytes() const { return reserved_; }
 
  private:
-  static std::size_t rounded(std::size_t bytes) {
-    constexpr std::size_t kStep = 512;
-    return bytes == 0 ? kStep : (bytes + kStep - 1) / kStep * kStep;
-  }
+  static std::size_t nonzero(std::size_t bytes) { return bytes == 0 ? 1 : bytes; }
   void release_spare() {
     for (const auto& [bytes, pointer] : spare_) {
       cudaFree(pointer);

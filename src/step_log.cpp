@@ -127,8 +127,11 @@ StepResult StepLog::synchronize() {
   rt_.compute.synchronize();
   kernels::StepState state;
   std::memcpy(&state, slot, sizeof(state));
-  if (state.applied_steps + state.skipped_steps > 0) {
+  // Counted by no step of the host: replays. Others have had their say.
+  if (state.applied_steps + state.skipped_steps > applied_ + skipped_ || state.last.rates_missing) {
     take(state, rates_.lr(state.last.update), result);
+  } else {
+    result = last_;
   }
   vote_.give_rates(ballot(slot));
   rt_.compute.synchronize();
@@ -158,12 +161,15 @@ void StepLog::take(const kernels::StepState& state, std::vector<double> lr, Step
   result.lr = rates_.scheduled() ? rates_.lr(outcome.update) : std::move(lr);
   applied_ = state.applied_steps;
   scaler_ = LossScaler(state.scaler);
-  if (outcome.applied) return rates_.advance(applied_);
-
+  if (outcome.applied) {
+    last_ = result;
+    return rates_.advance(applied_);
+  }
   result.nonfinite_rank = outcome.bad_rank;
   result.nonfinite_param = outcome.bad_param < 0
                                ? "(no parameter: finite, but its square is beyond fp32)"
                                : rt_.params[static_cast<std::size_t>(outcome.bad_param)].spec.name;
+  last_ = result;
   if (log_) {
     log_(concat("step skipped: gradients are not finite, first in ", result.nonfinite_param,
                 ", in the shard of rank ", result.nonfinite_rank, "; loss scale ",

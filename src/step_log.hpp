@@ -86,6 +86,7 @@ class StepLog {
   std::byte* slot_ = nullptr;  // of the step between open() and close()
   std::deque<Open> open_;
   std::exception_ptr unseen_;  // the first error of a step that no one has looked at
+  StepResult last_;            // of the last step that is known
   std::int64_t applied_ = 0;
   std::int64_t skipped_ = 0;
   double last_loss_scale_ = 1.0;

@@ -3,14 +3,14 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
+#include <cstddef>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
-#include "kernels/kernels.hpp"
+#include "tools/host_view.hpp"
 #include "zero/world.hpp"
 
 namespace zero::test {
@@ -31,43 +31,45 @@ inline void run_on_device(int world_size, const std::function<void(World&)>& bod
   run_ranks(world_size, body, options);
 }
 
-// `count` elements of a model's memory for host code to read and, unless const, to write. On a CUDA
-// device it is a copy: made in the order of the caller's stream, and written back at the end. Both
-// block.
-template <class T>
-class HostView {
- public:
-  HostView(Device& device, T* memory, std::int64_t count)
-      : memory_(memory), count_(count), stream_(device.caller_stream()), data_(memory) {
-    if (device.kind() == DeviceKind::kHost || count == 0) return;
-    copy_.resize(static_cast<std::size_t>(count));
-    data_ = copy_.data();
-    kernels::copy(copy_.data(), memory, bytes(), stream_);
-    stream_.synchronize();
-  }
-  ~HostView() {
-    if constexpr (!std::is_const_v<T>) {
-      if (copy_.empty()) return;
-      kernels::copy(memory_, copy_.data(), bytes(), stream_);
-      stream_.synchronize();
-    }
-  }
-  HostView(const HostView&) = delete;
-  HostView& operator=(const HostView&) = delete;
+using zero::HostView;
 
-  T* data() const { return data_; }
-  T& operator[](std::int64_t i) const { return data_[i]; }
-  T* begin() const { return data_; }
-  T* end() const { return data_ + count_; }
+// A world of one rank there.
+inline World test_world() {
+  return test_device() == DeviceKind::kCuda ? World::cuda() : World::from_environment();
+}
+
+inline std::unique_ptr<Device> make_test_device() {
+  return test_device() == DeviceKind::kCuda ? make_cuda_device() : make_host_device();
+}
+
+// Memory of a device for data that a test hands over, zeroed. Blocks to do so. REQUIRES: nothing
+// uses it any more at its end; on CUDA another rank may, since the device keeps what it was given
+// back.
+class Room {
+ public:
+  Room(Device& device, std::size_t bytes) : device_(device), host_(bytes) {
+    if (device.kind() != DeviceKind::kCuda) return;
+    memory_ = static_cast<std::byte*>(device.allocate(bytes));
+    copy(memory_, host_.data(), bytes, device.caller_stream());
+    device.caller_stream().synchronize();
+  }
+  ~Room() {
+    if (memory_ != nullptr) device_.deallocate(memory_, host_.size());
+  }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+  // On the host from the heap, where the sanitizers see a use that is too late or too far.
+  void* data() { return memory_ == nullptr ? host_.data() : memory_; }
+  template <class T>
+  T* as() {
+    return static_cast<T*>(data());
+  }
 
  private:
-  std::int64_t bytes() const { return count_ * static_cast<std::int64_t>(sizeof(T)); }
-
-  T* memory_;
-  std::int64_t count_;
-  Stream& stream_;
-  std::vector<std::remove_const_t<T>> copy_;
-  T* data_;
+  Device& device_;
+  std::vector<std::byte> host_;
+  std::byte* memory_ = nullptr;
 };
 
 }  // namespace zero::test

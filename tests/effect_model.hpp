@@ -2,7 +2,6 @@
 // bit, of a few parameters in two groups whose gradients can be made to overflow where wanted.
 #pragma once
 
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/device_access.hpp"
 #include "tests/toy_model.hpp"
 #include "zero/error.hpp"
 
@@ -44,8 +44,9 @@ inline bool same_result(const Effects& a, const Effects& b) {
 class EffectModel {
  public:
   // Gradients of micro-step t are multiplied by 2^loudness[t], by 1 where that is not given.
-  EffectModel(ZeroOptimizer& optimizer, DType dtype, const std::vector<int>& loudness)
-      : optimizer_(optimizer), dtype_(dtype), loudness_(loudness) {
+  EffectModel(ZeroOptimizer& optimizer, Device& device, DType dtype,
+              const std::vector<int>& loudness)
+      : optimizer_(optimizer), device_(device), dtype_(dtype), loudness_(loudness) {
     add_unit("first", {{"a", 33}, {"b", 7, 1}});
     add_unit("second", {{"c", 20}});
     add_unit("third", {{"d", 64}, {"e", 1, 1}});
@@ -98,12 +99,15 @@ class EffectModel {
     const int bits =
         t < static_cast<int>(loudness_.size()) ? loudness_[static_cast<std::size_t>(t)] : 0;
     const double factor = std::ldexp(optimizer_.loss_scale(), bits);
-    for (std::int64_t i = 0; i < weight.numel; ++i) {
-      const double value = with_dtype(dtype_, [&](auto tag) {
-        return to_float(static_cast<const decltype(tag)*>(weight.data)[i]);
-      });
-      add(weight.grad, i, factor * toy_gradient(t, optimizer_.rank(), weight.name, i, value));
-    }
+    with_dtype(dtype_, [&](auto tag) {
+      using T = decltype(tag);
+      const HostView<const T> data(device_, static_cast<const T*>(weight.data), weight.numel);
+      const HostView<T> grad(device_, static_cast<T*>(weight.grad), weight.numel);
+      for (std::int64_t i = 0; i < weight.numel; ++i) {
+        const double value = to_float(data[i]);
+        add(grad.data(), i, factor * toy_gradient(t, optimizer_.rank(), weight.name, i, value));
+      }
+    });
   }
 
   void add(void* to, std::int64_t i, double value) const {
@@ -115,6 +119,7 @@ class EffectModel {
   }
 
   ZeroOptimizer& optimizer_;
+  Device& device_;
   DType dtype_;
   const std::vector<int>& loudness_;
   std::deque<Weight> weights_;  // the optimizer keeps their addresses
@@ -128,7 +133,7 @@ inline Effects train_rank(World& world, const Config& config, DType dtype,
   ZeroOptimizer optimizer(config, world);
   optimizer.set_log([](std::string_view) {});
   optimizer.add_group(optimizer.groups()[0]);
-  EffectModel model(optimizer, dtype, loudness);
+  EffectModel model(optimizer, world.device(), dtype, loudness);
   optimizer.prepare();
   try {
     for (int t = 0; t < kEffectMicroSteps; ++t) {
@@ -160,12 +165,10 @@ inline Effects train_rank(World& world, const Config& config, DType dtype,
 inline Effects train(const Config& config, DType dtype, const std::vector<int>& loudness) {
   Effects effects;
   try {
-    run_ranks(kEffectRanks,
-              [&](World& world) {
-                Effects own = train_rank(world, config, dtype, loudness);
-                if (world.rank() == 0) effects = std::move(own);
-              },
-              {.timeout = std::chrono::seconds(60)});
+    run_on_device(kEffectRanks, [&](World& world) {
+      Effects own = train_rank(world, config, dtype, loudness);
+      if (world.rank() == 0) effects = std::move(own);
+    });
   } catch (const ConfigError& error) {
     effects.refusal = error.what();
   }

@@ -1,4 +1,5 @@
-// What the fault tests share: running ranks that go wrong, with a deadline of the test's own.
+// What the fault tests share: running ranks that go wrong on the test's device, with a deadline of
+// the test's own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/device_access.hpp"
 #include "zero/communicator.hpp"
 #include "zero/error.hpp"
 #include "zero/world.hpp"
@@ -79,17 +81,18 @@ inline Outcome run_to_the_end(int world_size, const std::function<void(World&)>&
   failed_ranks() = 0;
   const auto start = std::chrono::steady_clock::now();
   try {
-    run_ranks(world_size,
-              [&](World& world) {
-                try {
-                  body(world);
-                } catch (...) {
-                  outcome.ranks[static_cast<std::size_t>(world.rank())] = std::current_exception();
-                  ++failed_ranks();
-                  throw;
-                }
-              },
-              {std::chrono::duration<double>(deadline_s)});
+    test::run_on_device(
+        world_size,
+        [&](World& world) {
+          try {
+            body(world);
+          } catch (...) {
+            outcome.ranks[static_cast<std::size_t>(world.rank())] = std::current_exception();
+            ++failed_ranks();
+            throw;
+          }
+        },
+        std::chrono::duration<double>(deadline_s));
   } catch (...) {
     outcome.whole = std::current_exception();
   }

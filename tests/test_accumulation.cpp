@@ -47,8 +47,8 @@ TEST(Accumulation, UnmanagedIsTheSameAsManaged) {
 // two micro-steps, however many there were.
 TEST(Accumulation, TheMeanIsOverTheConfiguredSlots) {
   for (int stage = 0; stage <= 3; ++stage) {
-    run_ranks(2, [&](World& world) {
-      Weight weight({8, 8, 8});
+    test::run_on_device(2, [&](World& world) {
+      Weight weight(world, {8, 8, 8});
       Config settings = config(stage, kUnmanaged);
       settings.set("gradient_accumulation_steps", "2");
       ZeroOptimizer optimizer(settings, world);
@@ -78,8 +78,8 @@ TEST(Accumulation, TheMeanIsOverTheConfiguredSlots) {
 // Without end_micro_step() further passes are further contributions, and count the same.
 TEST(Accumulation, PassesOfOneMicroStepAddUp) {
   for (int stage = 0; stage <= 3; ++stage) {
-    run_ranks(2, [&](World& world) {
-      Weight weight({8, 8, 8});
+    test::run_on_device(2, [&](World& world) {
+      Weight weight(world, {8, 8, 8});
       ZeroOptimizer optimizer(config(stage, kUnmanaged), world);
       const Unit unit = optimizer.add_unit("u", {weight.spec("w")});
       optimizer.prepare();
@@ -100,8 +100,8 @@ TEST(Accumulation, PassesOfOneMicroStepAddUp) {
 }
 
 TEST(Accumulation, EndOfAMicroStepIsForTheUnmanagedAlone) {
-  run_ranks(1, [](World& world) {
-    Weight weight({8});
+  test::run_on_device(1, [](World& world) {
+    Weight weight(world, {8});
     ZeroOptimizer managed(config(1), world);
     const Unit unit = managed.add_unit("u", {weight.spec("w")});
     EXPECT_THROW(managed.end_micro_step(), UsageError);  // before prepare()
@@ -110,8 +110,8 @@ TEST(Accumulation, EndOfAMicroStepIsForTheUnmanagedAlone) {
     const Use use = managed.forward(unit);
     EXPECT_THROW(managed.end_micro_step(), UsageError);
   });
-  run_ranks(1, [](World& world) {
-    Weight weight({8});
+  test::run_on_device(1, [](World& world) {
+    Weight weight(world, {8});
     ZeroOptimizer unmanaged(config(1, kUnmanaged), world);
     const Unit unit = unmanaged.add_unit("u", {weight.spec("w")});
     unmanaged.prepare();
@@ -127,7 +127,7 @@ TEST(Accumulation, EndOfAMicroStepIsForTheUnmanagedAlone) {
 // What "auto" leaves to the registered parameters, and types that do not go together.
 TEST(Precision, AutoFollowsTheRegisteredParameters) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    run_ranks(1, [&](World& world) {
+    test::run_on_device(1, [&](World& world) {
       std::vector<std::byte> start(4 * dtype_bytes(dtype));
       void* data = start.data();
       void* grad = nullptr;
@@ -145,7 +145,7 @@ TEST(Precision, AutoFollowsTheRegisteredParameters) {
 
 // Of mixed types neither true nor false is right: it stays open, and everything works.
 TEST(Precision, AutoOfMixedTypesStaysOpen) {
-  run_ranks(1, [&](World& world) {
+  test::run_on_device(1, [&](World& world) {
     std::vector<fp16> half(4);
     std::vector<float> full(4);
     void *half_data = half.data(), *half_grad = nullptr;
@@ -172,7 +172,7 @@ TEST(Precision, AutoOfMixedTypesStaysOpen) {
 
 TEST(Precision, AWireThatWouldRoundGradientsIsRefused) {
   const auto prepare = [](DType dtype, const std::string& patch) {
-    run_ranks(1, [&](World& world) {
+    test::run_on_device(1, [&](World& world) {
       std::vector<std::byte> start(4 * dtype_bytes(dtype));
       void* data = start.data();
       void* grad = nullptr;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "tests/device_access.hpp"
 #include "tests/plan_fixtures.hpp"
 #include "zero/zero_optimizer.hpp"
 
@@ -55,7 +56,7 @@ TEST(Budget, IsKeptToTheByte) {
   for (const int stage : {0, 1, 2, 3}) {
     const ModelShape model = stack(4, 16 * 1024, DType::kBFloat16);
     const std::int64_t peak = PartitionManager::plan(model, small_buckets(stage), 2).peak_bytes();
-    run_ranks(2, [&](World& world) {
+    run_on_device(2, [&](World& world) {
       const auto with = [&](std::int64_t budget, std::int64_t reserved) {
         return prepare(world,
                        small_buckets(stage, concat(R"({"runtime": {"memory_budget": )", budget,
@@ -70,7 +71,7 @@ TEST(Budget, IsKeptToTheByte) {
       fitted += fit.fits ? 1 : 0;
       EXPECT_THAT(with(peak + 999, 1000), HasSubstr("1000 of them runtime.reserved"));
     });
-    run_ranks(2, [&](World& world) {
+    run_on_device(2, [&](World& world) {
       EXPECT_EQ(
           prepare(world, small_buckets(stage, concat(R"({"runtime": {"memory_budget": )",
                                                      peak + 1000, R"(, "reserved": 1000}})"))),
@@ -81,7 +82,7 @@ TEST(Budget, IsKeptToTheByte) {
 }
 
 TEST(Budget, NothingFits) {
-  run_ranks(2, [&](World& world) {
+  run_on_device(2, [&](World& world) {
     const std::string refusal =
         prepare(world, small_buckets(1, R"({"runtime": {"memory_budget": "10 kB"}})"));
     EXPECT_THAT(refusal, HasSubstr("Nothing fits. The smallest is"));
@@ -98,7 +99,7 @@ TEST(Budget, ChoosesTheStageAndSaysWhyNotTheOneBelow) {
   const ModelShape model = stack(4, 16 * 1024, DType::kBFloat16);
   for (const int stage : {0, 1, 2, 3}) {
     const std::int64_t peak = PartitionManager::plan(model, small_buckets(stage), 8).peak_bytes();
-    run_ranks(8, [&](World& world) {
+    run_on_device(8, [&](World& world) {
       std::vector<std::string> log;
       int chosen = -1;
       EXPECT_EQ(
@@ -130,7 +131,7 @@ TEST(Budget, MoreReservedThanThereIs) {
 TEST(Budget, FixedAddressesRuleOutStage3) {
   const ModelShape model = stack(4, 16 * 1024, DType::kBFloat16);
   const std::int64_t peak = PartitionManager::plan(model, small_buckets(3), 8).peak_bytes();
-  run_ranks(8, [&](World& world) {
+  run_on_device(8, [&](World& world) {
     const std::string refusal = prepare(
         world,
         small_buckets(

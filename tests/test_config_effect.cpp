@@ -211,7 +211,7 @@ std::vector<Probe> runtime_probes() {
       // Ranks that are threads have no NCCL; what it does with one: tests/test_nccl.cpp.
       {.path = "runtime.nccl_reduction",
        .values = {"true"},
-       .bases = {R"({"runtime": {"reproducible": true}})"},
+       .bases = {"{}", R"({"runtime": {"reproducible": true}})"},
        .refusal = "runtime.nccl_reduction"},
       {"runtime.timeout_s", {"60", "1e8"}},
       {"runtime.memory_budget", {"1 GiB", "1 MB"}},

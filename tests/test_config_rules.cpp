@@ -56,6 +56,13 @@ TEST(ConfigRules, ReproducibleSumsAreNotThoseOfNccl) {
                    .runtime.nccl_reduction);
 }
 
+TEST(ConfigRules, GradientsAreNotScaledBeforeSumsOfNccl) {
+  const std::string both = R"({"prescale_gradients": true, "runtime": {"nccl_reduction": true}})";
+  EXPECT_CONTAINS(refusal(both), "prescale_gradients: is not built for runtime.nccl_reduction");
+  parse(R"({"prescale_gradients": false, "runtime": {"nccl_reduction": true}})");
+  parse(R"({"prescale_gradients": true, "runtime": {"nccl_reduction": false}})");
+}
+
 TEST(ConfigRules, ScheduleNotes) {
   EXPECT_FALSE(parse(R"({"optimizer": {"type": "AdamW"}, "scheduler": null})").scheduler);
   const Config untyped = parse(R"({"optimizer": {"type": "AdamW"}, "scheduler": {}})");

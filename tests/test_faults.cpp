@@ -33,8 +33,8 @@ class Caller {
  public:
   Caller(World& world, bool on_worker)
       : world_(world),
-        data_(static_cast<std::size_t>(8 * world.world_size())),
-        shard_(8),
+        data_(world.device(), 8 * static_cast<std::size_t>(world.world_size()) * sizeof(float)),
+        shard_(world.device(), 8 * sizeof(float)),
         worker_(on_worker ? world.device().create_stream("faults") : nullptr) {}
   ~Caller() { worker_.reset(); }  // before the buffers
 
@@ -66,8 +66,8 @@ class Caller {
 
  private:
   World& world_;
-  std::vector<float> data_;
-  std::vector<float> shard_;
+  test::Room data_;
+  test::Room shard_;
   std::unique_ptr<Stream> worker_;
 };
 
@@ -339,7 +339,7 @@ bool is_resident(const void* address) {
 // The memory of a collective is in use until its call has ended, also when it ends with an error:
 // who unwinds frees it. The root has nothing to do in a broadcast and waits for the reader. An
 // abort comes when the reader has copied an eighth; the rest must not be what the root writes to
-// its memory once its own call has ended.
+// its memory once its own call has ended. Of the host: it asks which pages have been written.
 TEST(FaultsAlone, NobodyReadsTheMemoryOfARankThatHasGivenUp) {
   constexpr std::int64_t kElems = 16 << 20;
   const std::unique_ptr<float[]> memory[] = {

@@ -1,4 +1,5 @@
-// Ranks that fail inside a collective, before one, or that cannot start; and odd deadlines.
+// Ranks that fail inside a collective, before one, or that cannot start; and odd deadlines. On the
+// host, where the work of a collective runs inside its meetings: on CUDA it is only issued there.
 #include <sys/resource.h>
 #include <unistd.h>
 

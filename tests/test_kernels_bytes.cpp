@@ -52,7 +52,7 @@ TEST(KernelsBytes, MetaStreamsComputeNothing) {
   fill_bytes(nullptr, 0, 100, meta);
   cast({nullptr, DType::kFloat32, 5}, {nullptr, DType::kBFloat16, 5}, 2.0f, meta);
   add({nullptr, DType::kFloat32, 5}, {nullptr, DType::kBFloat16, 5}, meta);
-  grad_stats({nullptr, DType::kFloat32, 5}, nullptr, meta);
+  grad_stats({nullptr, DType::kFloat32, 5}, {}, 0, 0, nullptr, nullptr, meta);
   update({nullptr, nullptr, nullptr, {nullptr, DType::kFloat32, 5}, nullptr}, {}, meta);
   EXPECT_EQ(meta.tasks, 0);
 }

@@ -23,28 +23,38 @@ TEST(Optimizer, FixedAddressesTrainAsMovedPointersDo) {
   for (const int stage : {0, 1, 2}) {
     for (const char* patch : {"{}", R"({"gradient_accumulation_steps": 2})",
                               R"({"zero_optimization": {"overlap_comm": true}})"}) {
-      run_ranks(2, [&](World& world) {
+      run_on_device(2, [&](World& world) {
         ZeroOptimizer o(config(stage, patch), world);
-        std::vector<float> weights = {1, 2, 3, 4, 5};
-        if (world.rank() == 1) weights.assign(5, 99);  // rank 0's values count
-        std::vector<float> grads(5, 77);               // what is there before prepare() does not
-        const Unit unit = o.add_unit("u", {{.name = "w",
-                                            .shape = {5},
-                                            .data = fixed(weights.data()),
-                                            .grad = fixed(grads.data())}});
+        Room weight_room(world.device(), 5 * sizeof(float));
+        Room grad_room(world.device(), 5 * sizeof(float));
+        float* const weights = weight_room.as<float>();
+        float* const grads = grad_room.as<float>();
+        const auto weight = [&](std::int64_t i) {
+          return HostView<const float>(world.device(), weights + i, 1)[0];
+        };
+        for (int i = 0; i < 5; ++i) {  // rank 0's values count
+          const HostView<float> start(world.device(), weights + i, 1);
+          start[0] = world.rank() == 0 ? static_cast<float>(1 + i) : 99.0f;
+        }
+        // What is there before prepare() does not.
+        for (float& g : HostView<float>(world.device(), grads, 5)) g = 77;
+        const Unit unit = o.add_unit(
+            "u", {{.name = "w", .shape = {5}, .data = fixed(weights), .grad = fixed(grads)}});
         o.prepare();
-        EXPECT_THAT(weights, ElementsAre(1, 2, 3, 4, 5));
+        for (int i = 0; i < 5; ++i) EXPECT_EQ(weight(i), static_cast<float>(1 + i));
         for (int step = 1; step <= 2; ++step) {
           for (int micro = 0; micro < o.accumulation_steps(); ++micro) {
             { const Use use = o.forward(unit); }
             {
               const Use use = o.backward(unit);
-              for (float& g : grads) g += static_cast<float>(1 + 2 * world.rank());  // mean 2
+              for (float& g : HostView<float>(world.device(), grads, 5)) {
+                g += static_cast<float>(1 + 2 * world.rank());  // mean 2
+              }
             }
             o.step();
           }
-          EXPECT_FLOAT_EQ(weights[0], 1.0f - static_cast<float>(step));
-          EXPECT_FLOAT_EQ(weights[4], 5.0f - static_cast<float>(step));
+          EXPECT_FLOAT_EQ(weight(0), 1.0f - static_cast<float>(step));
+          EXPECT_FLOAT_EQ(weight(4), 5.0f - static_cast<float>(step));
         }
       });
     }
@@ -55,7 +65,7 @@ TEST(Optimizer, InitFunctionsBuildBucketByBucketOnRankZeroOnly) {
   for (const int stage : {0, 1, 2, 3}) {
     std::mutex mutex;
     int calls = 0;
-    run_ranks(3, [&](World& world) {
+    run_on_device(3, [&](World& world) {
       ZeroOptimizer o(config(stage, R"({"zero_optimization": {"reduce_bucket_size": 100}})"),
                       world);
       float* data[8] = {};
@@ -90,7 +100,7 @@ TEST(Optimizer, InitFunctionsBuildBucketByBucketOnRankZeroOnly) {
 
 TEST(Optimizer, WriteReachesEveryCopyAndSurvivesTheNextStep) {
   for (const int stage : {0, 1, 2, 3}) {
-    run_ranks(3, [&](World& world) {
+    run_on_device(3, [&](World& world) {
       ZeroOptimizer o(config(stage, R"({"bf16": {"enabled": true}})"), world);
       std::vector<bf16> start(20);
       bf16* data = start.data();
@@ -107,11 +117,12 @@ TEST(Optimizer, WriteReachesEveryCopyAndSurvivesTheNextStep) {
       EXPECT_EQ(read(o, "w", Tensor::kParams, 20)[1], to_float(from_float<bf16>(values[1])));
       {
         const Use use = o.forward(unit);
-        EXPECT_EQ(to_float(data[19]), to_float(from_float<bf16>(values[19])));
+        const HostView<const bf16> seen(world.device(), data, 20);
+        EXPECT_EQ(to_float(seen[19]), to_float(from_float<bf16>(values[19])));
       }
       {
         const Use use = o.backward(unit);
-        for (int i = 0; i < 20; ++i) grad[i] = from_float<bf16>(1.0f);
+        for (bf16& g : HostView<bf16>(world.device(), grad, 20)) g = from_float<bf16>(1.0f);
       }
       o.step();
       EXPECT_EQ(read(o, "w", Tensor::kMasterWeights, 20)[1], values[1] - 0.5f);
@@ -123,9 +134,9 @@ TEST(Optimizer, WriteReachesEveryCopyAndSurvivesTheNextStep) {
 
 TEST(Optimizer, MomentsCanBeReadAndWritten) {
   for (const int stage : {0, 1, 2, 3}) {
-    run_ranks(2, [&](World& world) {
+    run_on_device(2, [&](World& world) {
       ZeroOptimizer o(config(stage, R"({"optimizer": {"type": "AdamW"}})"), world);
-      Weight w({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+      Weight w(world, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
       o.add_unit("u", {w.spec("w")});
       o.prepare();
       std::vector<float> values(11);
@@ -139,10 +150,10 @@ TEST(Optimizer, MomentsCanBeReadAndWritten) {
 
 TEST(Optimizer, RegisteredFrozenStaysFrozen) {
   for (const int stage : {0, 1, 2, 3}) {
-    run_ranks(2, [&](World& world) {
+    run_on_device(2, [&](World& world) {
       ZeroOptimizer o(config(stage), world);
-      Weight t({1, 2, 3});
-      Weight f({4, 5, 6});
+      Weight t(world, {1, 2, 3});
+      Weight f(world, {4, 5, 6});
       ParamSpec frozen = f.spec("f");
       frozen.requires_grad = false;
       frozen.grad = {};
@@ -150,7 +161,7 @@ TEST(Optimizer, RegisteredFrozenStaysFrozen) {
       o.prepare();
       {
         const Use use = o.forward(unit);
-        EXPECT_EQ(f.data[1], 5);
+        EXPECT_EQ(f.get(1), 5);
       }
       {
         const Use use = o.backward(unit);
@@ -168,10 +179,10 @@ TEST(Optimizer, RegisteredFrozenStaysFrozen) {
 // A model need not know that one of its parameters is frozen for a while: what it adds is dropped.
 TEST(Optimizer, GradientsOfFrozenParametersCountNowhere) {
   for (const int stage : {0, 1, 2, 3}) {
-    run_ranks(2, [&](World& world) {
+    run_on_device(2, [&](World& world) {
       ZeroOptimizer o(config(stage), world);
-      Weight a({1, 1, 1});
-      Weight b({1, 1, 1});
+      Weight a(world, {1, 1, 1});
+      Weight b(world, {1, 1, 1});
       const Unit unit = o.add_unit("u", {a.spec("a"), b.spec("b")});
       o.prepare();
       o.set_requires_grad("b", false);
@@ -192,12 +203,12 @@ TEST(Optimizer, GradientsOfFrozenParametersCountNowhere) {
 TEST(Optimizer, FreezingAWholeBucketChangesNeitherTrafficNorMode) {
   for (const int stage : {0, 1, 2, 3}) {
     for (const char* patch : {"{}", R"({"runtime": {"reproducible": true}})"}) {
-      run_ranks(2, [&](World& world) {
+      run_on_device(2, [&](World& world) {
         Config small_buckets = config(stage, patch);
         small_buckets.set("zero_optimization.reduce_bucket_size", "1");
         ZeroOptimizer o(small_buckets, world);
-        Weight a({0, 0, 0});
-        Weight b({0, 0, 0});
+        Weight a(world, {0, 0, 0});
+        Weight b(world, {0, 0, 0});
         const Unit ua = o.add_unit("ua", {a.spec("a")});
         const Unit ub = o.add_unit("ub", {b.spec("b")});
         o.prepare();
@@ -229,12 +240,12 @@ TEST(Optimizer, SecondContributionAfterTheBucketWasSentIsAdded) {
   for (const int stage : {0, 1, 2, 3}) {
     for (const char* patch : {"{}", R"({"zero_optimization": {"overlap_comm": true}})",
                               R"({"gradient_accumulation_steps": 2})"}) {
-      run_ranks(2, [&](World& world) {
+      run_on_device(2, [&](World& world) {
         Config small_buckets = config(stage, patch);
         small_buckets.set("zero_optimization.reduce_bucket_size", "1");
         ZeroOptimizer o(small_buckets, world);
-        Weight a({0, 0, 0});
-        Weight b({0, 0, 0});
+        Weight a(world, {0, 0, 0});
+        Weight b(world, {0, 0, 0});
         const Unit ua = o.add_unit("ua", {a.spec("a")});
         const Unit ub = o.add_unit("ub", {b.spec("b")});
         o.prepare();
@@ -273,7 +284,7 @@ TEST(Optimizer, SecondContributionAfterTheBucketWasSentIsAdded) {
 // added in fp32. In bf16, 256 + 1 is 256.
 TEST(Optimizer, LateContributionsAreFoldedInFp32) {
   for (const int stage : {0, 1}) {
-    run_ranks(2, [&](World& world) {
+    run_on_device(2, [&](World& world) {
       ZeroOptimizer o(config(stage, R"({"gradient_accumulation_steps": 2,
                                         "data_types": {"grad_accum_dtype": "fp32"}})"),
                       world);
@@ -285,7 +296,9 @@ TEST(Optimizer, LateContributionsAreFoldedInFp32) {
       o.prepare();
       const auto backward = [&](float value) {
         const Use use = o.backward(unit);
-        for (int i = 0; i < 5; ++i) grad[i] = from_float<bf16>(to_float(grad[i]) + value);
+        for (bf16& g : HostView<bf16>(world.device(), grad, 5)) {
+          g = from_float<bf16>(to_float(g) + value);
+        }
       };
       backward(256);
       backward(1);  // a second use is not expected yet: the first was folded already
@@ -302,9 +315,9 @@ TEST(Optimizer, LateContributionsAreFoldedInFp32) {
 TEST(Optimizer, GradientPointersOutliveTheirMemoryAtNoStage) {
   for (const int stage : {0, 1, 2, 3}) {
     for (const bool late : {false, true}) {
-      run_ranks(2, [&](World& world) {
+      run_on_device(2, [&](World& world) {
         ZeroOptimizer o(config(stage), world);
-        Weight w({1, 2, 3});
+        Weight w(world, {1, 2, 3});
         const Unit unit = o.add_unit("u", {w.spec("w")});
         o.prepare();
         const float* const home = w.grad;
@@ -327,11 +340,11 @@ TEST(Optimizer, EvaluationBetweenAndWithinStepsChangesNothing) {
   for (const int stage : {2, 3}) {
     std::vector<float> with, without;
     for (const bool evaluate : {false, true}) {
-      run_ranks(2, [&](World& world) {
+      run_on_device(2, [&](World& world) {
         ZeroOptimizer o(config(stage, R"({"zero_optimization": {"overlap_comm": true}})"), world);
         std::vector<Weight> weights;
         for (int i = 0; i < 4; ++i)
-          weights.emplace_back(std::vector<float>(50, static_cast<float>(i)));
+          weights.emplace_back(world, std::vector<float>(50, static_cast<float>(i)));
         std::vector<Unit> units;
         for (int i = 0; i < 4; ++i) {
           units.push_back(
@@ -353,7 +366,7 @@ TEST(Optimizer, EvaluationBetweenAndWithinStepsChangesNothing) {
           forward();
           for (std::size_t i = 4; i-- > 0;) {
             const Use use = o.backward(units[i]);
-            weights[i].add(weights[i].data[0] * 0.5f + 1.0f);
+            weights[i].add(weights[i].get(0) * 0.5f + 1.0f);
           }
           o.step();
           if (evaluate && step == 2) forward();
@@ -367,16 +380,16 @@ TEST(Optimizer, EvaluationBetweenAndWithinStepsChangesNothing) {
 }
 
 TEST(Optimizer, PointersAreNullOutsideTheGuardsAtStage3) {
-  run_ranks(2, [&](World& world) {
+  run_on_device(2, [&](World& world) {
     ZeroOptimizer o(config(3), world);
-    Weight w({1, 2, 3});
+    Weight w(world, {1, 2, 3});
     const Unit unit = o.add_unit("u", {w.spec("w")});
     o.prepare();
     EXPECT_EQ(w.data, nullptr);
     {
       const Use outer = o.forward(unit);
       { const Use inner = o.forward(unit); }
-      EXPECT_EQ(w.data[2], 3);  // still in use
+      EXPECT_EQ(w.get(2), 3);  // still in use
     }
     EXPECT_EQ(w.data, nullptr);
   });
@@ -384,17 +397,17 @@ TEST(Optimizer, PointersAreNullOutsideTheGuardsAtStage3) {
 
 TEST(Optimizer, ASkipIsLoggedWithParameterAndRankAndChangesNothing) {
   for (const int stage : {0, 1, 2, 3}) {
-    run_ranks(2, [&](World& world) {
+    run_on_device(2, [&](World& world) {
       ZeroOptimizer o(config(stage), world);
       std::vector<std::string> lines;
       o.set_log([&](std::string_view line) { lines.emplace_back(line); });
-      Weight a({1, 1, 1});
-      Weight b(std::vector<float>(40, 1.0f));
+      Weight a(world, {1, 1, 1});
+      Weight b(world, std::vector<float>(40, 1.0f));
       const Unit unit = o.add_unit("u", {a.spec("a"), b.spec("b")});
       o.prepare();
       {
         const Use use = o.backward(unit);
-        if (world.rank() == 0) b.grad[39] = std::numeric_limits<float>::infinity();
+        if (world.rank() == 0) b.gradients()[39] = std::numeric_limits<float>::infinity();
       }
       const StepResult r = o.step();
       EXPECT_TRUE(r.skipped);
@@ -420,12 +433,12 @@ TEST(Optimizer, ASkipIsLoggedWithParameterAndRankAndChangesNothing) {
 // Adam squares the gradient: a finite one whose square is not counts as an overflow.
 TEST(Optimizer, ASquareBeyondFp32IsAnOverflowForAdamOnly) {
   for (const char* type : {"AdamW", "SGD"}) {
-    run_ranks(2, [&](World& world) {
+    run_on_device(2, [&](World& world) {
       ZeroOptimizer o(config(2, std::string(R"({"optimizer": {"type": ")") + type +
                                     R"(", "params": {"lr": 1e-30}}})"),
                       world);
       o.set_log([](std::string_view) {});
-      Weight w({1, 1, 1});
+      Weight w(world, {1, 1, 1});
       const Unit unit = o.add_unit("u", {w.spec("w")});
       o.prepare();
       {

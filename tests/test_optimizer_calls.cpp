@@ -22,7 +22,7 @@ TEST(Optimizer, TwoOptimizersOfOneWorldInterleave) {
     for (const bool overlap_a : {false, true}) {
       for (const bool overlap_b : {false, true}) {
         SCOPED_TRACE(testing::Message() << stage << overlap_a << overlap_b);
-        run_ranks(3, [&](World& world) {
+        run_on_device(3, [&](World& world) {
           const auto with = [&](bool overlap) {
             Config c = config(stage);
             c.set("zero_optimization.overlap_comm", overlap ? "true" : "false");
@@ -30,8 +30,8 @@ TEST(Optimizer, TwoOptimizersOfOneWorldInterleave) {
           };
           ZeroOptimizer oa(with(overlap_a), world);
           ZeroOptimizer ob(with(overlap_b), world);
-          Weight a({1, 2, 3, 4, 5, 6, 7});
-          Weight b({1, 2, 3, 4, 5});
+          Weight a(world, {1, 2, 3, 4, 5, 6, 7});
+          Weight b(world, {1, 2, 3, 4, 5});
           const Unit ua = oa.add_unit("u", {a.spec("a")});
           const Unit ub = ob.add_unit("u", {b.spec("b")});
           oa.prepare();
@@ -65,7 +65,7 @@ TEST(Optimizer, TwoOptimizersOfOneWorldInterleave) {
 TEST(Optimizer, SchedulesCountAppliedUpdates) {
   for (const int stage : {0, 1, 2, 3}) {
     for (const bool own_function : {false, true}) {
-      run_ranks(2, [&](World& world) {
+      run_on_device(2, [&](World& world) {
         Config c = config(stage);
         if (!own_function) {
           c.merge(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0,
@@ -81,7 +81,7 @@ TEST(Optimizer, SchedulesCountAppliedUpdates) {
                    static_cast<double>(std::clamp<std::int64_t>(t, 0, 4)) / 4;
           }));
         }
-        Weight w({0, 0, 0});
+        Weight w(world, {0, 0, 0});
         const Unit unit = o.add_unit("u", {w.spec("w")});
         o.prepare();
         const double want[] = {0, 0, 0.125, 0.125, 0.25, 0.375, 0.5, 0.5};
@@ -104,7 +104,7 @@ TEST(Optimizer, SchedulesCountAppliedUpdates) {
 }
 
 TEST(Optimizer, SchedulesThatCannotBe) {
-  World world = World::from_environment();
+  World world = test_world();
   ZeroOptimizer o(config(0, R"({"scheduler": {"type": "WarmupLR",
                                 "params": {"warmup_max_lr": [1, 2, 3]}}})"),
                   world);
@@ -116,7 +116,7 @@ TEST(Optimizer, SchedulesThatCannotBe) {
 
 // What the file may not say cannot be said later either.
 TEST(Optimizer, ParamGroupsHaveTheRangesOfTheFile) {
-  World world = World::from_environment();
+  World world = test_world();
   ZeroOptimizer o(config(1), world);
   const ParamGroup good{.lr = 0, .beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0};
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -155,9 +155,9 @@ TEST(Optimizer, ParamGroupsHaveTheRangesOfTheFile) {
 }
 
 TEST(Optimizer, FreezingIsBetweenSteps) {
-  run_ranks(2, [&](World& world) {
+  run_on_device(2, [&](World& world) {
     ZeroOptimizer o(config(2), world);
-    Weight w({1, 2, 3});
+    Weight w(world, {1, 2, 3});
     const Unit unit = o.add_unit("u", {w.spec("w")});
     o.prepare();
     { const Use use = o.forward(unit); }
@@ -177,9 +177,9 @@ TEST(Optimizer, FreezingIsBetweenSteps) {
 
 TEST(Optimizer, AnExceptionInAForwardPassEndsItAndTrainingGoesOn) {
   for (const int stage : {0, 1, 2, 3}) {
-    run_ranks(2, [&](World& world) {
+    run_on_device(2, [&](World& world) {
       ZeroOptimizer o(config(stage), world);
-      Weight w({1, 2, 3});
+      Weight w(world, {1, 2, 3});
       const Unit unit = o.add_unit("u", {w.spec("w")});
       o.prepare();
       const auto bad_sample = [&] {
@@ -201,9 +201,9 @@ TEST(Optimizer, AnExceptionInAForwardPassEndsItAndTrainingGoesOn) {
 
 TEST(Optimizer, AnExceptionInABackwardPassIsToldByEveryLaterCall) {
   for (const int stage : {0, 1, 2, 3}) {
-    run_ranks(2, [&](World& world) {
+    run_on_device(2, [&](World& world) {
       ZeroOptimizer o(config(stage), world);
-      Weight w({1, 2, 3});
+      Weight w(world, {1, 2, 3});
       const Unit unit = o.add_unit("layer7", {w.spec("w")});
       o.prepare();
       const auto fails = [&] {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/device_access.hpp"
 #include "zero/error.hpp"
 #include "zero/zero_optimizer.hpp"
 
@@ -25,7 +26,7 @@ class Registration : public testing::Test {
   }
   template <class Body>
   void refuses(const std::string& patch, Body body, const testing::Matcher<std::string>& message) {
-    World world = World::from_environment();
+    World world = test::test_world();
     ZeroOptimizer optimizer(config(patch), world);
     try {
       body(optimizer);
@@ -138,7 +139,7 @@ TEST_F(Registration, GroupsWhoseUpdateWouldOverflow) {
 TEST_F(Registration, EmptyShapes) {
   for (const std::vector<std::int64_t>& shape :
        {std::vector<std::int64_t>{0}, {0, 1L << 40, 1L << 40}, {1L << 40, 1L << 40, 0}}) {
-    World world = World::from_environment();
+    World world = test::test_world();
     ZeroOptimizer o(config(), world);
     o.add_unit("u", {{.name = "w", .shape = shape, .data = &data, .grad = &grad}});
     o.prepare();
@@ -166,7 +167,7 @@ TEST_F(Registration, FixedAddressesAreRefusedAtStage3) {
 }
 
 TEST_F(Registration, ReproducibleNeedsPowersOfTwo) {
-  World single = World::from_environment();
+  World single = test::test_world();
   try {
     ZeroOptimizer o(
         config(R"({"runtime": {"reproducible": true}, "gradient_accumulation_steps": 3})"), single);
@@ -175,20 +176,21 @@ TEST_F(Registration, ReproducibleNeedsPowersOfTwo) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("runtime.reproducible"), HasSubstr("3"),
                                     HasSubstr("powers of two")));
   }
-  EXPECT_THROW(run_ranks(3,
-                         [&](World& world) {
-                           ZeroOptimizer o(config(R"({"runtime": {"reproducible": true}})"), world);
-                           float* own = values;
-                           float* own_grad = nullptr;
-                           o.add_unit(
-                               "u", {{.name = "w", .shape = {4}, .data = &own, .grad = &own_grad}});
-                           o.prepare();
-                         }),
+  EXPECT_THROW(test::run_on_device(
+                   3,
+                   [&](World& world) {
+                     ZeroOptimizer o(config(R"({"runtime": {"reproducible": true}})"), world);
+                     float* own = values;
+                     float* own_grad = nullptr;
+                     o.add_unit("u",
+                                {{.name = "w", .shape = {4}, .data = &own, .grad = &own_grad}});
+                     o.prepare();
+                   }),
                ConfigError);
 }
 
 TEST_F(Registration, CallsInTheWrongOrder) {
-  World world = World::from_environment();
+  World world = test::test_world();
   ZeroOptimizer o(config(), world);
   const Unit unit = o.add_unit("u", {weight()});
   const auto says = [](auto&& call, const std::string& text) {

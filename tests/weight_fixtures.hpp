@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/device_access.hpp"
 #include "zero/zero_optimizer.hpp"
 
 namespace zero::test {
@@ -19,12 +20,15 @@ inline Config config(int stage, const std::string& patch = "{}") {
   return config;
 }
 
-// One parameter with moved pointers; the gradient is given as a number.
+// One parameter with moved pointers, in the memory of the world's device; the gradient is given as
+// a number. REQUIRES: the world outlives it.
 struct Weight {
+  Device* device;
   std::vector<float> start;
   float* data = nullptr;
   float* grad = nullptr;
-  explicit Weight(std::vector<float> values) : start(std::move(values)), data(start.data()) {}
+  Weight(World& world, std::vector<float> values)
+      : device(&world.device()), start(std::move(values)), data(start.data()) {}
   ParamSpec spec(const std::string& name) {
     return {.name = name,
             .shape = {static_cast<std::int64_t>(start.size())},
@@ -32,7 +36,11 @@ struct Weight {
             .grad = &grad};
   }
   void add(float value) const {
-    for (std::size_t i = 0; i < start.size(); ++i) grad[i] += value;
+    for (float& g : gradients()) g += value;
+  }
+  float get(std::int64_t i) const { return HostView<const float>(*device, data + i, 1)[0]; }
+  HostView<float> gradients() const {
+    return {*device, grad, static_cast<std::int64_t>(start.size())};
   }
 };
 

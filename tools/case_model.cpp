@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "tools/host_view.hpp"
+
 namespace zero::cases {
 namespace {
 
@@ -43,10 +45,12 @@ std::vector<std::byte> initial_bytes(const CaseParameter& parameter, const Value
 }
 
 // What a backward pass does: the scaled gradient comes out in the parameter's dtype and is added.
-void add_gradient(void* grad, const std::vector<double>& values, double scale, DType dtype) {
+void add_gradient(Device& device, void* grad, const std::vector<double>& values, double scale,
+                  DType dtype) {
   with_dtype(dtype, [&](auto tag) {
     using T = decltype(tag);
-    T* out = static_cast<T*>(grad);
+    const HostView<T> view(device, static_cast<T*>(grad), static_cast<std::int64_t>(values.size()));
+    T* out = view.data();
     for (const double value : values) {
       const T contribution = from_float<T>(static_cast<float>(value * scale));
       *out = from_float<T>(to_float(*out) + to_float(contribution));
@@ -57,9 +61,9 @@ void add_gradient(void* grad, const std::vector<double>& values, double scale, D
 
 }  // namespace
 
-CaseModel::CaseModel(const CaseFile& file, const CasePhase& phase, int rank)
+CaseModel::CaseModel(const CaseFile& file, const CasePhase& phase, World& world)
     : file_(file),
-      rank_(rank),
+      world_(world),
       storages_(file.parameters.size()),
       unit_of_name_(file.parameters.size()) {
   for (std::size_t i = 0; i < file.parameters.size(); ++i) {
@@ -74,7 +78,7 @@ CaseModel::CaseModel(const CaseFile& file, const CasePhase& phase, int rank)
       list.push_back(parameter.storage);
     }
     if (parameter.storage != static_cast<int>(i)) continue;
-    storages_[i].initial = initial_bytes(parameter, phase.init[i], rank);
+    storages_[i].initial = initial_bytes(parameter, phase.init[i], world.rank());
     storages_[i].data = storages_[i].initial.data();
     storages_[i].trainable = parameter.requires_grad;
   }
@@ -190,14 +194,14 @@ void CaseModel::backward_unit(std::size_t unit, const Contributions& contributio
   std::vector<bool> used(storages_.size());
   for (const NamedValue& named : contributions) {
     if (unit_of_name_[at(named.parameter)] != unit) continue;
-    const auto values = named.value.elements(rank_);
+    const auto values = named.value.elements(world_.rank());
     if (!values) continue;
     const CaseParameter& parameter = file_.parameters[at(named.parameter)];
     void* grad = storages_[at(parameter.storage)].grad;
     if (grad == nullptr) {
       throw std::runtime_error(parameter.name + ": no gradient memory inside its backward pass");
     }
-    add_gradient(grad, *values, scale, parameter.dtype);
+    add_gradient(world_.device(), grad, *values, scale, parameter.dtype);
     used[at(parameter.storage)] = true;
   }
   for (const int storage : units_[unit].storages) {

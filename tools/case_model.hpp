@@ -8,15 +8,16 @@
 #include <vector>
 
 #include "tools/case_file.hpp"
+#include "zero/world.hpp"
 #include "zero/zero_optimizer.hpp"
 
 namespace zero::cases {
 
 class CaseModel {
  public:
-  // The model as it is before training, with a rank's own start values. REQUIRES: file outlives
-  // this; rank < phase.world_size.
-  CaseModel(const CaseFile& file, const CasePhase& phase, int rank);
+  // The model as it is before training, with a rank's own start values. REQUIRES: file and world
+  // outlive this; the world has phase.world_size ranks.
+  CaseModel(const CaseFile& file, const CasePhase& phase, World& world);
   CaseModel(const CaseModel&) = delete;
   CaseModel& operator=(const CaseModel&) = delete;
 
@@ -26,7 +27,8 @@ class CaseModel {
   // What a step says before its first micro-step.
   void apply_settings(const CaseStep& step);
   void forward();
-  // Adds the micro-step's gradients, multiplied by the loss scale, in the parameters' dtype.
+  // Adds the micro-step's gradients, multiplied by the loss scale, in the parameters' dtype. Blocks
+  // on CUDA: the gradients are added on the host.
   void backward(const MicroStep& micro);
 
  private:
@@ -51,7 +53,7 @@ class CaseModel {
   bool is_trainable(const CaseUnit& unit) const;
 
   const CaseFile& file_;
-  int rank_;
+  World& world_;
   ZeroOptimizer* optimizer_ = nullptr;
   std::vector<Storage> storages_;          // per parameter of the file
   std::vector<std::size_t> unit_of_name_;  // per parameter of the file, aliases included

@@ -51,7 +51,7 @@ class PhaseRun {
       : phase_(file.phases[index]),
         prefix_("phase " + std::to_string(index)),
         report_(report),
-        model_(file, phase_, world.rank()),
+        model_(file, phase_, world),
         optimizer_(config, world),
         checker_(file, optimizer_) {
     model_.register_with(optimizer_);
@@ -127,7 +127,7 @@ struct PhaseOutcome {
   std::optional<std::string> error;
 };
 
-PhaseOutcome run_phase(const CaseFile& file, std::size_t index, int stage) {
+PhaseOutcome run_phase(const CaseFile& file, std::size_t index, int stage, DeviceKind device) {
   const CasePhase& phase = file.phases[index];
   PhaseOutcome outcome;
   outcome.furthest.place = "phase " + std::to_string(index) + " before training";
@@ -139,6 +139,7 @@ PhaseOutcome run_phase(const CaseFile& file, std::size_t index, int stage) {
     config.set("zero_optimization.stage", std::to_string(stage));
     warnings = remarks(config);
     RunOptions options;
+    options.device = device;
     options.timeout = std::chrono::duration<double>(
         std::min(config.runtime.timeout_s.value_or(kDeadlineSeconds), kDeadlineSeconds));
     run_ranks(
@@ -198,7 +199,7 @@ Outcome fails(std::string detail) { return {Verdict::kFails, std::move(detail)};
 
 }  // namespace
 
-Outcome run_case(const CaseFile& file, int stage) {
+Outcome run_case(const CaseFile& file, int stage, DeviceKind device) {
   std::int64_t in_file = 0;
   for (std::size_t i = 0; i < file.phases.size(); ++i) {
     const CasePhase& phase = file.phases[i];
@@ -212,7 +213,7 @@ Outcome run_case(const CaseFile& file, int stage) {
   bool refused = false;
   std::vector<std::string> warnings;
   for (std::size_t i = 0; i < file.phases.size() && !refused; ++i) {
-    const PhaseOutcome phase = run_phase(file, i, stage);
+    const PhaseOutcome phase = run_phase(file, i, stage, device);
     warnings.insert(warnings.end(), phase.furthest.warnings.begin(), phase.furthest.warnings.end());
     held += phase.furthest.expectations;
     if (phase.mismatch) {

@@ -38,10 +38,8 @@ def compile_again(command, folder):
     arguments = [a for a in shlex.split(command["command"]) if not a.startswith("-Werror")]
     while "nvcc" not in arguments[0]:
         arguments.pop(0)  # a compiler launcher
-    arguments.remove("-MD")
-    for flag in ("-MT", "-MF", "-o"):
-        at = arguments.index(flag)
-        del arguments[at:at + 2]
+    at = arguments.index("-o")
+    del arguments[at:at + 2]
     arguments += ["-Xptxas=-v", "--keep", "--keep-dir", folder, "-o", f"{folder}/out.o"]
     done = subprocess.run(arguments, cwd=command["directory"], text=True, capture_output=True)
     if done.returncode != 0:
@@ -81,7 +79,7 @@ def main():
     commands = json.loads((pathlib.Path(sys.argv[1]) / "compile_commands.json").read_text())
     kernels = []
     for command in commands:
-        if not command["file"].endswith(".cu"):
+        if not command["file"].endswith(".cu") or "nvcc" not in command["command"]:
             continue
         with tempfile.TemporaryDirectory() as folder:
             log, threads = compile_again(command, folder)

@@ -2,7 +2,8 @@
 // numbers, so that a bug report is a file.
 //
 // Exit code: 0 everything holds; 1 something does not, or the output cannot be written; 3 nothing
-// failed, but a file needs what is not built yet; 2 wrong usage or a file that cannot be read.
+// failed, but a file needs what is not built yet; 2 wrong usage, a file that cannot be read, or no
+// CUDA device where one is asked for.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -14,6 +15,8 @@
 #include "tools/case_json.hpp"
 #include "tools/case_reader.hpp"
 #include "tools/case_runner.hpp"
+#include "zero/device.hpp"
+#include "zero/error.hpp"
 
 namespace {
 
@@ -54,7 +57,8 @@ void print(const Line& line, bool json) {
 }
 
 // Runs one file at the stages asked for that the file allows; returns what applies of the codes.
-std::vector<ExitCode> run_file(const std::string& path, const std::vector<int>& stages, bool json) {
+std::vector<ExitCode> run_file(const std::string& path, const std::vector<int>& stages,
+                               zero::DeviceKind device, bool json) {
   zero::cases::CaseFile file;
   try {
     file = zero::cases::load_case(path);
@@ -65,7 +69,7 @@ std::vector<ExitCode> run_file(const std::string& path, const std::vector<int>& 
   std::vector<ExitCode> codes;
   for (const int stage : file.stages) {
     if (std::find(stages.begin(), stages.end(), stage) == stages.end()) continue;
-    const zero::cases::Outcome outcome = zero::cases::run_case(file, stage);
+    const zero::cases::Outcome outcome = zero::cases::run_case(file, stage, device);
     switch (outcome.verdict) {
       case zero::cases::Verdict::kHolds:
         print({path, stage, "ok", ""}, json);
@@ -92,7 +96,7 @@ int run(int argc, char** argv) {
   CLI::App app("Runs reproduction files: small training runs written as numbers.", "zero-case");
   std::vector<std::string> files;
   std::vector<int> stages = {0, 1, 2, 3};
-  std::string device = "host";
+  std::string device_name = "host";
   bool json = false;
   app.add_option("FILE", files, "case files (JSON)")->required();
   app.add_option("--stages", stages, "ZeRO stages to run at, of those the file is for: 0,1,2,3")
@@ -100,25 +104,33 @@ int run(int argc, char** argv) {
       ->allow_extra_args(false)  // what follows is a file
       ->check(CLI::Range(0, 3))
       ->capture_default_str();
-  app.add_option("--device", device, "where the ranks compute: host")->capture_default_str();
+  app.add_option("--device", device_name,
+                 "where the ranks hold their memory and compute; cuda: rank r on device r modulo "
+                 "their number")
+      ->check(CLI::IsMember({"host", "cuda"}))
+      ->capture_default_str();
   app.add_flag("--json", json, "one JSON object per line instead of text");
   app.footer(
-      "Exit code: 0 all hold, 1 a mismatch or output that cannot be written, 2 wrong usage or a "
-      "bad\n"
-      "file, 3 not supported.");
+      "Exit code: 0 all hold, 1 a mismatch or output that cannot be written, 2 wrong usage, a bad\n"
+      "file or no CUDA device, 3 not supported.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kAllHold : kBadUsage;
   }
-  if (device != "host") {
-    std::fprintf(stderr, "zero-case: --device %s: not built; valid: host\n", device.c_str());
-    return kBadUsage;
+  const auto device = device_name == "cuda" ? zero::DeviceKind::kCuda : zero::DeviceKind::kHost;
+  if (device == zero::DeviceKind::kCuda) {
+    try {  // says what is missing once, and not for every file and stage
+      zero::make_cuda_device();
+    } catch (const zero::CudaError& error) {
+      std::fprintf(stderr, "zero-case: --device cuda: %s\n", error.what());
+      return kBadUsage;
+    }
   }
 
   std::vector<ExitCode> codes;
   for (const std::string& file : files) {
-    for (const ExitCode code : run_file(file, stages, json)) codes.push_back(code);
+    for (const ExitCode code : run_file(file, stages, device, json)) codes.push_back(code);
   }
   for (const ExitCode code : {kBadUsage, kMismatch, kNotSupported}) {
     if (std::find(codes.begin(), codes.end(), code) != codes.end()) return code;

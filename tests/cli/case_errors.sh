@@ -66,6 +66,21 @@ fi
 says 2 1 'cannot be read' no_such_file
 says 2 1 'BAD FILE' .
 
+# A device that is not there, or does not exist at all.
+code=0
+"$case" --device tpu plain > said 2> errors || code=$?
+[[ $code == 2 ]] || fail "--device tpu: exit code $code"
+grep -q 'tpu.*host.*cuda' errors || fail "--device tpu: $(cat errors)"
+code=0
+"$case" --device cuda plain > said 2> errors || code=$?
+if grep -q '^ZERO_CUDA:[A-Z]*=EMULATE' "$ZERO_BIN_DIR/../CMakeCache.txt" || [[ $code == 1 ]]; then
+  says 1 4 'stage 3: phase 0 step 0 rank 0 parameters w[0]: got 1, expected 2' --device cuda plain
+else
+  [[ $code == 2 && ! -s said ]] || fail "--device cuda without one: exit code $code: $(cat said)"
+  grep -qE '^zero-case: --device cuda: .*(built without CUDA; configure it with|no CUDA device here: .)' errors ||
+    fail "--device cuda without one: $(cat errors)"
+fi
+
 # What cannot be written is no success.
 echo '{"world_size": 1, "config": {"train_batch_size": 1}, "parameters": [{"name": "w", "shape": [1]}],
        "steps": [{"micro_steps": [{"gradients": {"w": 1}}]}]}' > good

@@ -1,7 +1,7 @@
 // Kernel source on the CPU: every CUDA thread of a block is a fiber, or part of one; barriers are
 // rendezvous of fibers. A block whose threads do not all reach a barrier ends the process with a
-// message. Under ThreadSanitizer every CUDA thread is a fiber of its own that only barriers order,
-// so a race within a block is reported.
+// message. Under ThreadSanitizer neighbours are on fibers of their own that only barriers order,
+// and all threads are from the first barrier on, so a race within a block is reported.
 //
 // It cannot show: speed, code generation, races between blocks (they run one after the other).
 #pragma once
@@ -41,6 +41,10 @@ std::uint64_t synchronizations();
 
 // Device memory that was not freed.
 std::size_t live_allocations();
+// Calls of cudaMalloc() so far.
+std::uint64_t allocations();
+// Whether cudaMallocHost() fails from now on, as where pages may not be locked.
+void refuse_pinned_memory(bool refuse);
 
 [[noreturn]] void die(const char* format, ...);
 

@@ -1,4 +1,5 @@
 // Device memory with addresses that only resolve() understands.
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <new>
@@ -18,11 +19,45 @@ struct Memory {
   std::shared_mutex mutex;
   std::map<std::uintptr_t, std::size_t> blocks;  // device address -> bytes
   std::size_t bytes = 0;
+  std::atomic<std::uint64_t> allocations = 0;
+  std::atomic<bool> pinned_refused = false;
 };
 
 Memory& memory() {
   static Memory instance;
   return instance;
+}
+
+// Grows when memory is freed: what a thread remembers of before is no longer sure.
+std::atomic<std::uint64_t> frees = 0;
+
+struct Recent {
+  std::uintptr_t begin;
+  std::size_t bytes;
+  std::uint64_t frees;
+};
+// The allocations that the thread looked up last: a kernel comes back to the same few again and
+// again. ThreadSanitizer would see fibers that share a thread race for them.
+struct RecentlyFound {
+  std::array<Recent, 8> entries;
+  std::size_t next;
+};
+constinit thread_local RecentlyFound recently_found = {};
+
+[[gnu::no_sanitize_thread, gnu::noinline]] bool was_found(std::uintptr_t address,
+                                                          std::size_t bytes) {
+  const std::uint64_t now = frees.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < recently_found.entries.size(); ++i) {
+    const Recent& r = recently_found.entries.data()[i];
+    if (r.frees == now && address >= r.begin && address + bytes <= r.begin + r.bytes) return true;
+  }
+  return false;
+}
+
+[[gnu::no_sanitize_thread, gnu::noinline]] void remember(std::uintptr_t begin, std::size_t bytes) {
+  RecentlyFound& r = recently_found;
+  r.entries.data()[r.next] = {begin, bytes, frees.load(std::memory_order_acquire)};
+  r.next = (r.next + 1) % r.entries.size();
 }
 
 bool is_device(const void* address) {
@@ -37,6 +72,7 @@ void* resolve(const void* device_address, std::size_t bytes, std::size_t alignme
   if (!is_device(device_address)) die("%s: %p is no device memory", what, device_address);
   if (address % alignment != 0)
     die("%s: %p is not aligned to %zu", what, device_address, alignment);
+  if (was_found(address, bytes)) return reinterpret_cast<void*>(address & ~kDeviceBit);
   Memory& m = memory();
   const std::shared_lock lock(m.mutex);
   auto block = m.blocks.upper_bound(address);
@@ -46,6 +82,7 @@ void* resolve(const void* device_address, std::size_t bytes, std::size_t alignme
     die("%s: %zu bytes at %p reach beyond an allocation of %zu bytes", what, bytes, device_address,
         block->second);
   }
+  remember(block->first, block->second);
   return reinterpret_cast<void*>(address & ~kDeviceBit);
 }
 
@@ -59,6 +96,10 @@ std::size_t live_allocations() {
   return m.blocks.size();
 }
 
+std::uint64_t allocations() { return memory().allocations.load(); }
+
+void refuse_pinned_memory(bool refuse) { memory().pinned_refused = refuse; }
+
 }  // namespace zero::emulation
 
 using namespace zero::emulation;
@@ -66,6 +107,7 @@ using namespace zero::emulation;
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   *pointer = nullptr;
   Memory& m = memory();
+  ++m.allocations;
   const std::lock_guard lock(m.mutex);
   if (bytes == 0 || m.bytes + bytes > kTotalBytes) return cudaErrorMemoryAllocation;
   // To the byte, so that AddressSanitizer sees an access beyond it.
@@ -85,6 +127,7 @@ cudaError_t cudaFree(void* pointer) {
   const std::lock_guard lock(m.mutex);
   const auto found = m.blocks.find(reinterpret_cast<std::uintptr_t>(pointer));
   if (found == m.blocks.end()) return cudaErrorInvalidValue;
+  ++frees;
   std::free(reinterpret_cast<void*>(found->first & ~kDeviceBit));
   m.bytes -= found->second;
   m.blocks.erase(found);
@@ -100,6 +143,8 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
+  *pointer = nullptr;
+  if (memory().pinned_refused) return cudaErrorMemoryAllocation;
   *pointer = std::malloc(bytes == 0 ? 1 : bytes);
   return *pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }

@@ -196,17 +196,20 @@ configure_or_install() {
   timeout 90 bash tools/install_packages.sh && configure
 }
 
-# The binaries of tests with the label gpu, by what CMake has written for CTest, and those that look
-# at a device by themselves.
+# The programs of tests with the label gpu, by what CMake has written for CTest, and of those that
+# look at a device by themselves.
 targets() {
+  echo bench_cuda bench_cuda_stages
   if $dry_run; then
-    echo bench_cuda bench_cuda_stages test_cuda_parity test_cuda_kernels
+    echo test_cuda_parity test_cuda_kernels readme_cuda
     return
   fi
-  echo bench_cuda bench_cuda_stages zero-case
   cmake --build "$build" --target help | sed -nE 's/^(test_(cuda|nccl)[a-z0-9_]*): .*/\1/p'
   grep -lE "TEST_PROPERTIES .*gpu" "$build"/tests/*_include.cmake 2>/dev/null |
     sed -E 's|.*/([a-z0-9_]+)\[[0-9]+\]_include\.cmake|\1|'
+  awk -F '"' '/^add_test\(/ { program = $2; sub(/.*\//, "", program) }
+    /^set_tests_properties\(.* LABELS "([^"]*;)?gpu[;"]/ { print program }' \
+    "$build/tests/CTestTestfile.cmake"
 }
 
 build_targets() {

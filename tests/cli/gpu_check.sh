@@ -36,6 +36,17 @@ expect 1 'no GPU here; nvidia-smi says: No devices were found' --build "$work/bu
 
 bin=$work/build/bin
 stand_in "$work/path/nvidia-smi" 'case $1 in *compute_cap*) echo 9.0 ;; *) echo "0, Some GPU" ;; esac'
+mkdir -p "$work/build/tests"
+echo '      TEST_PROPERTIES [==[LABELS;unit\;gpu;TIMEOUT;120]==]' > \
+  "$work/build/tests/test_parity[2]_include.cmake"
+echo '      TEST_PROPERTIES [==[LABELS;unit;TIMEOUT;120]==]' > \
+  "$work/build/tests/test_dtype[1]_include.cmake"
+cat > "$work/build/tests/CTestTestfile.cmake" <<'END'
+add_test([=[case.a]=] "/b/bin/zero-train" "a.json")
+set_tests_properties([=[case.a]=] PROPERTIES  LABELS "case" TIMEOUT "30")
+add_test([=[cuda.case.a]=] "/b/bin/zero-case" "--device" "cuda" "a.json")
+set_tests_properties([=[cuda.case.a]=] PROPERTIES  LABELS "case;gpu" TIMEOUT "30")
+END
 stand_in "$work/path/nvcc" 'echo "Cuda compilation tools, release 13.0, V13.0.1"'
 stand_in "$work/path/cmake" '[[ "$*" != *"--target help"* ]] || echo "test_cuda_kernels: phony"'
 stand_in "$work/path/ctest" 'echo "100% tests passed, 0 tests failed out of 3"'
@@ -47,7 +58,7 @@ printf "%s\n" noise "name,GB/s,share_of_copy,us" "\"sum<fp32>/iterations:21\",30
 stand_in "$bin/bench_cuda_stages" 'echo "row of $2"'
 expect 0 'gpu_check.sh: passed' --build "$work/build"
 for line in 'cmake .*-DZERO_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90' 'GPU: 0, Some GPU' \
-  'nvcc: 13.0, V13.0.1' 'building .*test_cuda_kernels' 'PASS  gpu_tests +3 tests, 0 skipped' \
+  'nvcc: 13.0, V13.0.1' '^building bench_cuda bench_cuda_stages test_cuda_kernels test_parity zero-case$' 'PASS  gpu_tests +3 tests, 0 skipped' \
   'racecheck --error-exitcode' 'PASS  memcheck' '^sum<fp32> +12.0 +3000.0 +0.950$' \
   '^update +13.0 +2000.0 +0.500  below 0.9$' '^row of graph'; do
   grep -qE -- "$line" "$work/said" || fail "'$line' is missing in: $(cat "$work/said")"

@@ -26,7 +26,8 @@ stand_in() {  # PATH BODY
 
 expect 2 'unknown argument --nonsense; valid: ' --nonsense
 expect 2 '--build needs a value' --build
-for wrong in 0 -1 1.5 x ''; do
+expect 2 '--seconds needs a value' --seconds ''
+for wrong in 0 -1 1.5 x; do
   expect 2 '--seconds .*: must be a whole number of 1 to 999999' --seconds "$wrong"
 done
 expect 0 '^Usage: gpu_check.sh ' --help

@@ -133,8 +133,9 @@ int run(int argc, char** argv) {
       "Training at stages 0 to 3 on CUDA devices, of a model that is device memory alone. Columns: "
       "milliseconds of a step, the median over windows; bytes of the model that a rank receives in "
       "a step; peak bytes by the ledger, of the rank with the highest and of all; bytes that the "
-      "driver counts beyond those before, without the model's own buffers (other processes' show "
-      "too); a hash of masters and moments, which has to be the same at all stages.\nRanks are 1, "
+      "driver counts beyond those before, without the model's own buffers (NCCL's and other "
+      "processes' show too); a hash of masters and moments, which has to be the same at all "
+      "stages.\nRanks are 1, "
       "2 and 4 threads, on as many of the devices as there are ranks. Without a CUDA device it "
       "prints why, after \"skipped\", and exits 0.",
       "bench_cuda_stages");

@@ -11,8 +11,10 @@
 #
 # Needs a GPU with its driver (nvidia-smi), a CUDA toolkit (nvcc; in CUDA_PATH, PATH or
 # /usr/local/cuda), and what tools/install_packages.sh lists, which it installs where apt-get works.
-# NCCL and compute-sanitizer are used where they are. One GPU is enough: thread ranks share the
-# first one, and NCCL gets as many ranks as there are GPUs.
+# Where nothing can be installed, unpack those packages into a folder (dpkg -x) and set
+# CMAKE_PREFIX_PATH to FOLDER/usr. NCCL, also that of a Python package, and compute-sanitizer are
+# used where they are. One GPU is enough: thread ranks share the first one, and NCCL gets as many
+# ranks as there are GPUs.
 #
 # Each phase has a time limit of its own and ends in a line PASS, FAIL or SKIP; a phase that fails
 # ends none of the others. All output is in DIR/gpu_check.log as well, that of each phase in
@@ -98,7 +100,8 @@ note() {  # PASS|FAIL|SKIP NAME TEXT...
 }
 
 # Runs a command within SECONDS, or what is left of all; its output goes to DIR/gpu_check/NAME.txt
-# too. Returns 0 if it came through; else a FAIL line is written.
+# too. Returns 0 if it came through; else a FAIL line is written, or a SKIP line if the output
+# holds $excuse.
 attempt() {  # NAME SECONDS COMMAND...
   local name=$1 limit=$2 code left began=$SECONDS
   shift 2
@@ -115,7 +118,9 @@ attempt() {  # NAME SECONDS COMMAND...
   code=${PIPESTATUS[0]}
   took=$((SECONDS - began))
   ((code == 0)) && return 0
-  if ((code == 124 || code == 137)); then
+  if [[ -n ${excuse:-} ]] && grep -qF "$excuse" "$out/$name.txt"; then
+    note SKIP "$name" "$excuse"
+  elif ((code == 124 || code == 137)); then
     note FAIL "$name" "not done after $limit s"
   else
     note FAIL "$name" "exit status $code after $took s"
@@ -192,13 +197,27 @@ configure() {
     arguments+=(-DZERO_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=${capability:-native}")
   fi
   echo "cmake ${arguments[*]}"
-  cmake "${arguments[@]}"
+  cmake "${arguments[@]}" || return 1
+  local nccl
+  nccl=$(nccl_of_python)
+  if [[ -n $nccl ]] && grep -qE '^NCCL_.*-NOTFOUND' "$build/CMakeCache.txt"; then
+    arguments+=("-DNCCL_INCLUDE_DIR=$nccl/include" "-DNCCL_LIBRARY=$nccl/lib/libnccl.so.2")
+    echo "cmake ${arguments[*]}"
+    cmake "${arguments[@]}"
+  fi
+}
+
+# The folder of the package nvidia-nccl-cu*, which has no libnccl.so that CMake would find.
+nccl_of_python() {
+  python3 -c 'import importlib.util, pathlib
+for place in importlib.util.find_spec("nvidia.nccl").submodule_search_locations:
+  if (pathlib.Path(place) / "lib/libnccl.so.2").exists(): print(place)' 2>/dev/null | head -n 1
 }
 
 configure_or_install() {
   configure && return 0
   echo "not configured; trying to install what is missing"
-  timeout 90 bash tools/install_packages.sh && configure
+  timeout 60 bash tools/install_packages.sh && configure
 }
 
 # The programs of tests with the label gpu, by what CMake has written for CTest, and of those that
@@ -280,8 +299,8 @@ main() {
     stages=(--elems 5000 --units 5 --windows 2 --steps 3)
     some=(-I '1,,40')
   fi
-  export -f configure configure_or_install targets build_targets sanitize
-  attempt configure 100 bash -c configure_or_install || {
+  export -f configure configure_or_install nccl_of_python targets build_targets sanitize
+  attempt configure 120 bash -c configure_or_install || {
     echo "gpu_check.sh: not configured; what is missing is said above" >&2
     return 1
   }
@@ -301,9 +320,10 @@ main() {
   bench nccl 60 OPTIONAL "$build/bin/bench_cuda_stages" --only nccl "${stages[@]}"
   tests kernel_tests 60 "${many[@]}" -R "$own" -E "$parity" "${some[@]}"
   tests gpu_tests 150 "${many[@]}" -L gpu -E "$parity|$own" "${some[@]}"
-  local tool
+  local tool excuse
   for tool in memcheck racecheck; do
     if command -v compute-sanitizer >/dev/null; then
+      excuse='Device not supported'  # as under some virtual machines
       phase "$tool" 60 bash -c "sanitize $tool"
     else
       note SKIP "$tool" "no compute-sanitizer in PATH"

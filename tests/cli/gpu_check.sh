@@ -37,7 +37,9 @@ expect 1 'no GPU here; nvidia-smi says: No devices were found' --build "$work/bu
 
 bin=$work/build/bin
 stand_in "$work/path/nvidia-smi" 'case $1 in *compute_cap*) echo 9.0 ;; *) echo "0, Some GPU" ;; esac'
-mkdir -p "$work/build/tests"
+export ZERO_TEST_BUILD=$work/build PYTHONPATH=$work/python
+mkdir -p "$work/build/tests" "$work/python/nvidia/nccl/lib"
+touch "$work/python/nvidia/nccl/lib/libnccl.so.2"
 echo '      TEST_PROPERTIES [==[LABELS;unit\;gpu;TIMEOUT;120]==]' > \
   "$work/build/tests/test_parity[2]_include.cmake"
 echo '      TEST_PROPERTIES [==[LABELS;unit;TIMEOUT;120]==]' > \
@@ -49,7 +51,9 @@ add_test([=[cuda.case.a]=] "/b/bin/zero-case" "--device" "cuda" "a.json")
 set_tests_properties([=[cuda.case.a]=] PROPERTIES  LABELS "case;gpu" TIMEOUT "30")
 END
 stand_in "$work/path/nvcc" 'echo "Cuda compilation tools, release 13.0, V13.0.1"'
-stand_in "$work/path/cmake" '[[ "$*" != *"--target help"* ]] || echo "test_cuda_kernels: phony"'
+stand_in "$work/path/cmake" 'echo "NCCL_LIBRARY:FILEPATH=NCCL_LIBRARY-NOTFOUND" > \
+  "$ZERO_TEST_BUILD/CMakeCache.txt"
+[[ "$*" != *"--target help"* ]] || echo "test_cuda_kernels: phony"'
 stand_in "$work/path/ctest" 'echo "100% tests passed, 0 tests failed out of 3"'
 stand_in "$work/path/compute-sanitizer" 'echo "$@"'
 stand_in "$bin/test_cuda_kernels" ''
@@ -58,7 +62,8 @@ printf "%s\n" noise "name,GB/s,share_of_copy,us" "\"sum<fp32>/iterations:21\",30
   "\"update/iterations:21\",2000,0.5,13" > "$out"'
 stand_in "$bin/bench_cuda_stages" 'echo "row of $2"'
 expect 0 'gpu_check.sh: passed' --build "$work/build"
-for line in 'cmake .*-DZERO_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90' 'GPU: 0, Some GPU' \
+for line in 'cmake .*-DZERO_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90$' \
+  'cmake .*=90 .*-DNCCL_LIBRARY=.*/python/nvidia/nccl/lib/libnccl.so.2$' 'GPU: 0, Some GPU' \
   'nvcc: 13.0, V13.0.1' '^building bench_cuda bench_cuda_stages test_cuda_kernels test_parity zero-case$' 'PASS  gpu_tests +3 tests, 0 skipped' \
   'racecheck --error-exitcode' 'PASS  memcheck' '^sum<fp32> +12.0 +3000.0 +0.950$' \
   '^update +13.0 +2000.0 +0.500  below 0.9$' '^row of graph'; do
@@ -83,6 +88,8 @@ for line in 'FAIL  threads +exit status 1 ' 'FAIL  graph +no CUDA device' \
   'FAIL  kernels +1 rows failed' 'FAIL  racecheck +exit status 1'; do
   grep -qE -- "^$line" "$work/said" || fail "'$line' is missing in: $(cat "$work/said")"
 done
+stand_in "$work/path/compute-sanitizer" 'echo "========= Error: Device not supported"; exit 9'
+expect 1 '^SKIP  memcheck +Device not supported' --build "$work/build"
 stand_in "$bin/bench_cuda" 'sleep 60'
 expect 1 'FAIL  kernels +not done after [1-3] s' --build "$work/build" --seconds 3
 grep -qE '^FAIL  memcheck +no time left of --seconds 3' "$work/said" || fail "$(cat "$work/said")"

@@ -322,7 +322,10 @@ void connect_cuda_devices(int count) {
   }
 }
 
-std::unique_ptr<Device> make_cuda_device(int index) {
+namespace {
+
+// Throws unless there is such a device.
+void check_index(int index) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
@@ -334,6 +337,24 @@ std::unique_ptr<Device> make_cuda_device(int index) {
     throw CudaError(detail::concat("CUDA device ", index, ": there is no such device; valid: 0 to ",
                                    count - 1));
   }
+}
+
+}  // namespace
+
+CudaMemory cuda_memory(int index) {
+  check_index(index);
+  int current = 0;  // stays what it was: the caller's kernels go there
+  check(cudaGetDevice(&current), "device");
+  check(cudaSetDevice(index), "device");
+  CudaMemory memory;
+  const cudaError_t error = cudaMemGetInfo(&memory.free, &memory.total);
+  check(cudaSetDevice(current), "device");
+  check(error, "memory");
+  return memory;
+}
+
+std::unique_ptr<Device> make_cuda_device(int index) {
+  check_index(index);
   return std::make_unique<CudaDevice>(index);
 }
 

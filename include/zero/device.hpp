@@ -119,6 +119,16 @@ std::unique_ptr<Device> make_cuda_device(int index = 0);
 
 // CUDA devices that can be used; 0 where there is none, or the library is built without CUDA.
 int cuda_device_count() noexcept;
+
+// Bytes of a CUDA device's memory as the driver counts them, for all processes that use it.
+struct CudaMemory {
+  std::size_t free = 0;
+  std::size_t total = 0;
+};
+// Does not wait for work on the device. Throws CudaError where there is no such device, or the
+// library is built without CUDA.
+CudaMemory cuda_memory(int index = 0);
+
 // Lets kernels on each of the first `count` devices read and write the memory of the others. Throws
 // CudaError naming two devices that cannot.
 void connect_cuda_devices(int count);

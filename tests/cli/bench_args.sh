@@ -63,3 +63,25 @@ refused 'The following argument was not expected: --nonsense' bench_cuda --nonse
 grep -q 'skipped' help || fail "bench_cuda --help says: $(cat help)"
 timeout 60 "$ZERO_BIN_DIR/bench_cuda" --elems 1000 --benchmark_filter=grad > said || fail "bench_cuda: $?"
 grep -qE 'skipped: .|share_of_copy' said || fail "bench_cuda says: $(cat said)"
+
+for wrong in 0 -1 1.5 0x10 010 99999999999999; do
+  refused "--elems: Value $wrong " bench_cuda_stages --elems "$wrong"
+done
+for wrong in 0 65 x; do
+  refused "--steps: Value $wrong " bench_cuda_stages --steps "$wrong"
+done
+refused '--elems 3: fewer than --units 4' bench_cuda_stages --elems 3 --units 4
+refused '--only: foo not in {' bench_cuda_stages --only foo
+refused 'The following argument was not expected: --nonsense' bench_cuda_stages --nonsense
+"$ZERO_BIN_DIR/bench_cuda_stages" --help > help || fail "bench_cuda_stages --help"
+grep -q 'skipped' help || fail "bench_cuda_stages --help says: $(cat help)"
+# Every part; one element more than units, so that some of the parameters are empty.
+timeout 100 "$ZERO_BIN_DIR/bench_cuda_stages" --elems 5 --units 4 --windows 1 --steps 2 > said ||
+  fail "bench_cuda_stages: $?: $(cat said)"
+if grep -q '^bench_cuda_stages: skipped: .' said; then exit 0; fi
+for rows in 'threads 12' 'nccl 4'; do
+  [[ $(grep -cE "^${rows% *} +[1-4] +[0-3] +[0-9.]+ " said) == "${rows#* }" ]] ||
+    fail "rows of ${rows% *}: $(cat said)"
+done
+[[ $(grep -cE '^graph +[0-3] +[0-9.]+ .* same$|graph: skipped: .' said) =~ ^[14]$ ]] ||
+  fail "graph: $(cat said)"

@@ -6,10 +6,12 @@
 
 #include <cuda_runtime.h>
 
+#include <array>
 #include <cstdint>
+#include <tuple>
 
 #include "kernels/number.hpp"
-#include "zero/error.hpp"
+#include "src/cuda_check.hpp"
 
 namespace zero::kernels {
 
@@ -20,11 +22,7 @@ namespace zero::kernels {
 #define ZERO_ROLLED _Pragma("unroll 1")
 #endif
 
-inline void check_cuda(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  throw CudaError(detail::concat("CUDA: ", what, ": ", cudaGetErrorName(error), ": ",
-                                 cudaGetErrorString(error)));
-}
+using detail::check_cuda;
 
 // Runs `kernel` with one-dimensional blocks.
 template <class... P, class... A>
@@ -36,8 +34,14 @@ void launch(const char* name, void (*kernel)(P...), std::int64_t blocks, int thr
                                [=] { kernel(static_cast<P>(arguments)...); }),
              name);
 #else
-  kernel<<<grid, threads, 0, stream>>>(static_cast<P>(arguments)...);
-  check_cuda(cudaGetLastError(), name);
+  // Not by <<<>>>, whose errors are those of any call before it.
+  std::tuple<P...> values(static_cast<P>(arguments)...);
+  const auto addresses =
+      std::apply([](auto&... value) { return std::array<void*, sizeof...(P)>{&value...}; }, values);
+  check_cuda(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid,
+                              dim3(static_cast<unsigned>(threads)),
+                              const_cast<void**>(addresses.data()), 0, stream),
+             name);
 #endif
 }
 

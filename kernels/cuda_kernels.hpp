@@ -13,7 +13,7 @@ struct CudaKernels {
   // `stream` is a cudaStream_t.
   void (*update_shard)(const UpdateRange& owned, PieceTable pieces,
                        const UpdateConstants* constants, UpdateConstants::Rule rule, void* stream);
-  // `scaling` and `operand` as in SumTask; at most kMostSources pointers.
+  // As sum_slices(); at most kMostSources pointers of either kind.
   void (*sum)(std::span<const void* const> sources, DType source_dtype,
               std::span<void* const> destinations, DType destination_dtype, std::int64_t elems,
               float divisor, bool accumulate, SumOrder order, void* stream);

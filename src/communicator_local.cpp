@@ -106,6 +106,10 @@ class LocalCommunicator final : public Communicator {
   template <class Work>
   void issue(const OpFingerprint& op, void* data, Stream& stream, const Work& work) {
     if (world_size() == 1) return group_->collective(rank_, {op, data}, work);
+    if (stream.capturing()) {
+      throw UsageError(concat(to_string(op), ": ", world_size(),
+                              " ranks cannot be captured into CUDA graphs; a single one can"));
+    }
     const Event ready = stream.record();
     try {
       group_->collective(rank_, {op, data, ready}, [&] {

@@ -173,6 +173,11 @@ class NcclCommunicator final : public Communicator {
   }
 
   void check_call(const OpFingerprint& op, const Stream& stream) const {
+    if (stream.capturing()) {
+      throw UsageError(concat(to_string(op),
+                              ": calls of NCCL cannot be captured into a CUDA graph, "
+                              "since they are watched; a rank of World::cuda() can"));
+    }
     if (stream.kind() != DeviceKind::kCuda) {
       throw UsageError(concat(about(op),
                               ": the stream is none of a CUDA device; NCCL takes streams "

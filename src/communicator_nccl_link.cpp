@@ -22,12 +22,6 @@ bool is_over(ncclResult_t result) { return result != ncclSuccess && result != nc
 
 }  // namespace
 
-void check_cuda(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  throw CudaError(
-      concat("CUDA: ", what, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)));
-}
-
 NcclLink::NcclLink(ncclComm_t comm, bool owned, int rank, int world_size, int device_index,
                    double timeout_s)
     : state_(std::make_shared<State>()) {

@@ -22,11 +22,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "src/cuda_check.hpp"
 #include "zero/communicator.hpp"
 
 namespace zero::detail {
-
-void check_cuda(cudaError_t error, const char* what);
 
 class NcclLink {
  public:

@@ -19,6 +19,9 @@ double period_s(double timeout_s) { return std::clamp(timeout_s / 50, 0.001, 0.0
 
 void NcclLink::State::watch() {
   cudaSetDevice(device_index);
+  // What is asked here must not disturb a capture that goes on in another thread.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  cudaThreadExchangeStreamCaptureMode(&mode);
   std::unique_lock lock(mutex);
   while (!failed && end != End::kHurry) {
     look_at_events();

@@ -9,17 +9,14 @@
 #include <set>
 #include <vector>
 
+#include "src/cuda_check.hpp"
 #include "zero/device.hpp"
 #include "zero/error.hpp"
 
 namespace zero {
 namespace {
 
-void check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  throw CudaError(detail::concat("CUDA: ", what, ": ", cudaGetErrorName(error), ": ",
-                                 cudaGetErrorString(error)));
-}
+constexpr auto check = detail::check_cuda;
 
 // What the tasks of a stream threw. Tasks run on a thread of the runtime.
 class TaskErrors {
@@ -144,7 +141,7 @@ class CudaClock final : public EventSource {
 
 class CudaStream final : public Stream {
  public:
-  explicit CudaStream(int priority) : Stream(DeviceKind::kCuda) {
+  CudaStream(int device, int priority) : Stream(DeviceKind::kCuda), device_(device) {
     check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority), "stream");
   }
   // Finishes what was enqueued; errors have been seen by those who waited.
@@ -153,10 +150,17 @@ class CudaStream final : public Stream {
     cudaStreamDestroy(stream_);
   }
 
-  void* native() const override { return stream_; }
+  // What is put on the stream next is put there from this device, whatever was current.
+  void* native() const override {
+    check(cudaSetDevice(device_), "device");
+    return stream_;
+  }
   bool capturing() const override { return is_capturing(stream_); }
 
   void enqueue(Task task) override {
+    if (capturing()) {
+      throw UsageError("a task of the host cannot be captured into a CUDA graph: it runs once");
+    }
     struct Call {
       Task task;
       std::shared_ptr<CudaClock> clock;
@@ -175,7 +179,10 @@ class CudaStream final : public Stream {
     call.release();
   }
 
-  Event record() override { return {clock_, clock_->record(stream_)}; }
+  Event record() override {
+    check(cudaSetDevice(device_), "device");
+    return {clock_, clock_->record(stream_)};
+  }
 
   void wait(const Event& event) override {
     const auto* clock = dynamic_cast<const CudaClock*>(event.source().get());
@@ -190,6 +197,7 @@ class CudaStream final : public Stream {
   }
 
  private:
+  const int device_;
   cudaStream_t stream_ = nullptr;
   std::shared_ptr<CudaClock> clock_ = std::make_shared<CudaClock>();
 };
@@ -197,19 +205,30 @@ class CudaStream final : public Stream {
 // Device memory by its size. Sizes repeat from step to step, so what is given back fits again, and
 // in steady state nothing is asked of the driver. Sizes are kept to the byte, so that tools see an
 // access beyond one.
+//
+// Memory that was given out while a graph was captured is written by every replay, so from then on
+// it is for captures alone.
 class CudaPool {
  public:
   ~CudaPool() {
-    for (const auto& [bytes, pointer] : spare_) cudaFree(pointer);
+    for (const Spare* spare : {&spare_, &captured_spare_}) {
+      for (const auto& [bytes, pointer] : *spare) cudaFree(pointer);
+    }
   }
 
-  void* allocate(std::size_t bytes) {
+  void* allocate(std::size_t bytes, bool capturing) {
     bytes = nonzero(bytes);
-    const auto found = spare_.find(bytes);
-    if (found != spare_.end()) {
-      void* const pointer = found->second;
-      spare_.erase(found);
+    if (capturing) {
+      if (void* const pointer = take(captured_spare_, bytes)) return pointer;
+    }
+    if (void* const pointer = take(spare_, bytes)) {
+      if (capturing) captured_.insert(pointer);
       return pointer;
+    }
+    if (capturing) {
+      throw UsageError(detail::concat(
+          "a step is captured into a CUDA graph, and ", bytes,
+          " bytes of memory are missing for it: make a step of the same kind before the capture"));
     }
     void* pointer = nullptr;
     cudaError_t error = cudaMalloc(&pointer, bytes);
@@ -227,11 +246,22 @@ class CudaPool {
     return pointer;
   }
 
-  void deallocate(void* pointer, std::size_t bytes) { spare_.emplace(nonzero(bytes), pointer); }
+  void deallocate(void* pointer, std::size_t bytes) {
+    (captured_.contains(pointer) ? captured_spare_ : spare_).emplace(nonzero(bytes), pointer);
+  }
   std::size_t reserved_bytes() const { return reserved_; }
 
  private:
+  using Spare = std::multimap<std::size_t, void*>;  // by bytes
+
   static std::size_t nonzero(std::size_t bytes) { return bytes == 0 ? 1 : bytes; }
+  static void* take(Spare& spare, std::size_t bytes) {
+    const auto found = spare.find(bytes);
+    if (found == spare.end()) return nullptr;
+    void* const pointer = found->second;
+    spare.erase(found);
+    return pointer;
+  }
   void release_spare() {
     for (const auto& [bytes, pointer] : spare_) {
       cudaFree(pointer);
@@ -240,7 +270,8 @@ class CudaPool {
     spare_.clear();
   }
 
-  std::multimap<std::size_t, void*> spare_;
+  Spare spare_, captured_spare_;
+  std::set<void*> captured_;
   std::size_t reserved_ = 0;
 };
 
@@ -252,7 +283,7 @@ class CudaDevice final : public Device {
     int greatest = 0;
     check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "device");
     comm_priority_ = greatest;
-    caller_stream_ = std::make_unique<CudaStream>(least);
+    caller_stream_ = std::make_unique<CudaStream>(index, least);
   }
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
@@ -260,11 +291,19 @@ class CudaDevice final : public Device {
   // Communication goes before compute where both could run.
   std::unique_ptr<Stream> create_stream(const std::string&) override {
     check(cudaSetDevice(index_), "device");
-    return std::make_unique<CudaStream>(comm_priority_);
+    return std::make_unique<CudaStream>(index_, comm_priority_);
   }
   void* allocate(std::size_t bytes) override {
     check(cudaSetDevice(index_), "device");
-    return pool_.allocate(bytes);
+    return pool_.allocate(bytes, caller_stream_->capturing());
+  }
+  bool reaches(const void* memory) const override {
+    cudaPointerAttributes attributes = {};
+    if (cudaPointerGetAttributes(&attributes, memory) == cudaSuccess) {
+      return attributes.devicePointer != nullptr;
+    }
+    cudaGetLastError();
+    return false;
   }
   void deallocate(void* pointer, std::size_t bytes) noexcept override {
     pool_.deallocate(pointer, bytes);

@@ -70,7 +70,8 @@ Plan PartitionManager::plan(const ModelShape& model, const Config& config, int w
   Config without_budget = config;  // what the plan is for must not be decided by another plan
   without_budget.runtime.choose_stage = false;
   without_budget.runtime.memory_budget.reset();
-  World world = World::meta(rank, world_size, options.stages_slices);
+  World world =
+      World::meta(rank, world_size, options.stages_slices || config.runtime.nccl_reduction);
   ZeroOptimizer optimizer(std::move(without_budget), world);
   DryModel dry(model, optimizer);
   optimizer.prepare();

@@ -180,6 +180,13 @@ void Registration::check_all() const {
                                "comes and goes; register the address of the model's pointer "
                                "(.data = &model.w), or use stage 0, 1 or 2"));
     }
+    for (const PointerSlot* slot : {&spec.data, &spec.grad}) {
+      if (!slot->is_fixed() || param.numel == 0 || rt_.device.reaches(slot->get())) continue;
+      throw ConfigError(concat("parameter ", spec.name, ": the fixed address of its ",
+                               slot == &spec.data ? "data" : "gradient",
+                               " is host memory that the CUDA device cannot reach; valid: memory "
+                               "of the device, or pinned"));
+    }
     if (rt_.device.has_memory() && rt_.rank() == 0 && param.numel > 0 && !spec.init &&
         spec.data.get() == nullptr) {
       throw ConfigError(concat("parameter ", spec.name,
@@ -231,11 +238,10 @@ ModelShape Registration::shape() const {
 std::string Registration::summary() const {
   const Config& config = rt_.config;
   const auto exact = [](double value) { return std::bit_cast<std::uint64_t>(value); };
-  std::string all =
-      concat(config.zero.stage, ' ', config.zero.overlaps(), ' ', config.zero.prefetch_bucket_size,
-             ' ', exact(config.gradient_clipping), ' ', rt_.accumulation_steps(), ' ',
-             config.runtime.reproducible, ' ', config.managed_accumulation, ' ',
-             config.runtime.nccl_reduction, '\n');
+  std::string all = concat(config.zero.stage, ' ', config.zero.overlaps(), ' ',
+                           config.zero.prefetch_bucket_size, ' ', exact(config.gradient_clipping),
+                           ' ', rt_.accumulation_steps(), ' ', config.runtime.reproducible, ' ',
+                           config.managed_accumulation, ' ', config.runtime.nccl_reduction, '\n');
   // What would let the ranks drift apart without a word: nothing else compares it.
   const OptimizerSettings& o = config.optimizer;
   const LossScaleSettings& l = config.loss_scale;

@@ -31,12 +31,8 @@ StepLog::StepLog(Runtime& runtime, Vote& vote, Rates& rates, LossScaler& scaler,
   }
 }
 
-StepLog::~StepLog() {
-  for (const Open& open : open_) {
-    open.step->log = nullptr;
-    open.step->error = std::make_exception_ptr(
-        UsageError("the optimizer of this step is gone, and no one had asked for its result"));
-  }
+void StepLog::finish() noexcept {
+  while (!open_.empty()) take_oldest();
 }
 
 std::byte* StepLog::open() {
@@ -52,7 +48,6 @@ std::byte* StepLog::open() {
   while (open_.size() >= kUnderWay) take_oldest();
   throw_unseen();
   slot_ = slots_[next_slot_].data();
-  next_slot_ = (next_slot_ + 1) % kUnderWay;
   return ballot(slot_);
 }
 
@@ -68,6 +63,7 @@ StepHandle StepLog::close() {
         "did"));
     return StepHandle(std::move(step));
   }
+  next_slot_ = (next_slot_ + 1) % kUnderWay;
   step->log = this;
   std::vector<double> lr;
   for (const ParamGroup& group : rt_.groups) lr.push_back(group.lr);
@@ -125,16 +121,24 @@ StepResult StepLog::synchronize() {
   std::byte* const slot = slots_[next_slot_].data();
   kernels::copy(slot, vote_.state(), sizeof(kernels::StepState), rt_.compute);
   rt_.compute.synchronize();
+  rt_.comm.check();
   kernels::StepState state;
   std::memcpy(&state, slot, sizeof(state));
   // Counted by no step of the host: replays. Others have had their say.
-  if (state.applied_steps + state.skipped_steps > applied_ + skipped_ || state.last.rates_missing) {
-    take(state, rates_.lr(state.last.update), result);
+  const bool missing = state.last.rates_missing && missing_told_at_ != state.applied_steps;
+  std::exception_ptr error;
+  if (state.applied_steps + state.skipped_steps > applied_ + skipped_ || missing) {
+    try {
+      take(state, rates_.lr(state.last.update), result);
+    } catch (...) {  // the next replays shall have their rates all the same
+      error = std::current_exception();
+    }
   } else {
     result = last_;
   }
   vote_.give_rates(ballot(slot));
   rt_.compute.synchronize();
+  if (error != nullptr) std::rethrow_exception(error);
   return result;
 }
 
@@ -145,7 +149,10 @@ void StepLog::take(const kernels::StepState& state, std::vector<double> lr, Step
     throw UsageError(difference);
   }
   if (outcome.rates_missing) {
-    rates_.advance(state.applied_steps);  // says why, if the schedule has no more
+    missing_told_at_ = applied_ = state.applied_steps;
+    skipped_ = state.skipped_steps;
+    scaler_ = LossScaler(state.scaler);
+    rates_.advance(applied_);  // says why, if the schedule has no more
     throw UsageError(concat("the step after ", outcome.update,
                             " updates has no rates: a captured step was replayed too often. Call "
                             "synchronize() between replays"));

@@ -34,14 +34,13 @@ class StepLog {
 
   // REQUIRES: all outlive it; `log` may change.
   StepLog(Runtime& runtime, Vote& vote, Rates& rates, LossScaler& scaler, const Log& log);
-  // Steps that are still open keep what is known of them. REQUIRES: the streams are drained.
-  ~StepLog();
+  ~StepLog() = default;
   StepLog(const StepLog&) = delete;
   StepLog& operator=(const StepLog&) = delete;
 
-  // Memory for the host's part of the next step. Waits for the step before the last. Throws the
-  // errors of steps that no one has looked at. UsageError if the step is captured and something
-  // that it needs is not settled.
+  // Memory for the host's part of the next step; the same again until close(). Waits for the step
+  // before the last. Throws the errors of steps that no one has looked at. UsageError if the step
+  // is captured and something that it needs is not settled.
   std::byte* open();
   std::int64_t steps_open() const { return static_cast<std::int64_t>(open_.size()); }
   // After the work of the step: enqueues the way of the outcome to the host. On the host it is
@@ -50,6 +49,9 @@ class StepLog {
   // Of a micro-step that is not the last one.
   static StepHandle inside();
 
+  // Takes the outcome of every step that is open, for those who hold on to it and for the log. At
+  // the end of the optimizer.
+  void finish() noexcept;
   // Waits for all steps, and throws the first error that no one has looked at.
   void settle();
   // settle(), and takes what the device has counted meanwhile: also replays of a captured step. The
@@ -85,8 +87,9 @@ class StepLog {
   std::size_t next_slot_ = 0;
   std::byte* slot_ = nullptr;  // of the step between open() and close()
   std::deque<Open> open_;
-  std::exception_ptr unseen_;  // the first error of a step that no one has looked at
-  StepResult last_;            // of the last step that is known
+  std::exception_ptr unseen_;          // the first error of a step that no one has looked at
+  StepResult last_;                    // of the last step that is known
+  std::int64_t missing_told_at_ = -1;  // updates applied when rates were missing, and it was said
   std::int64_t applied_ = 0;
   std::int64_t skipped_ = 0;
   double last_loss_scale_ = 1.0;

@@ -29,6 +29,7 @@ void CountingCommunicator::reduce_scatter(const void* send, DType send_dtype, vo
   count(Verb::kReduceScatter, tag, (world_size() - 1) * shard_bytes(shard_elems, send_dtype));
   inner_.use_workspace(workspace_, workspace_bytes_);
   inner_.reduce_scatter(send, send_dtype, recv, recv_dtype, shard_elems, reduction, tag, stream);
+  inner_.use_workspace(nullptr, 0);  // it is this optimizer's alone
 }
 
 void CountingCommunicator::all_gather(const void* send, void* recv, std::int64_t shard_elems,
@@ -43,6 +44,7 @@ void CountingCommunicator::all_reduce(void* data, DType dtype, std::int64_t shar
   count(Verb::kAllReduce, tag, 2 * (world_size() - 1) * shard_bytes(shard_elems, dtype));
   inner_.use_workspace(workspace_, workspace_bytes_);
   inner_.all_reduce(data, dtype, shard_elems, reduction, tag, stream);
+  inner_.use_workspace(nullptr, 0);  // it is this optimizer's alone
 }
 
 void CountingCommunicator::broadcast(void* data, std::int64_t elems, DType dtype, int root,

@@ -87,12 +87,20 @@ void Vote::prepare(const LossScaler& scaler) {
   rt_.compute.synchronize();
 }
 
-void Vote::write_bits(std::byte* ballot) const {
+void Vote::write_bits(std::byte* ballot) {
   const auto words = static_cast<std::size_t>(rules_.layout.bit_words());
   std::vector<std::uint64_t> bits(2 * words);
   for (std::size_t i = 0; i < rt_.params.size(); ++i) {
     if (rt_.params[i].touched) set_bit(bits, 0, i);
     if (!rt_.params[i].requires_grad) set_bit(bits, words, i);
+  }
+  if (rt_.compute.capturing()) {
+    if (captured_bits_ && *captured_bits_ != bits) {
+      throw UsageError(
+          "a step is captured into a second CUDA graph with other parameters frozen or without "
+          "gradient than in the first, whose replays would take them too");
+    }
+    captured_bits_ = bits;
   }
   if (!bits.empty()) std::memcpy(ballot, bits.data(), bits_bytes());
 }
@@ -146,6 +154,7 @@ std::vector<std::int64_t> Vote::step_counts() const {
   kernels::copy(counts.data(), memory_.step_counts,
                 static_cast<std::int64_t>(counts.size() * sizeof(std::int64_t)), rt_.compute);
   rt_.compute.synchronize();
+  rt_.comm.check();
   return counts;
 }
 

@@ -6,6 +6,7 @@
 // there are and where the shards are cut. All of it stays on the device; the host gets a copy.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,7 @@ class Vote {
   std::size_t bits_bytes() const {
     return 2 * static_cast<std::size_t>(rules_.layout.bit_words()) * sizeof(std::uint64_t);
   }
-  void write_bits(std::byte* ballot) const;
+  void write_bits(std::byte* ballot);
   void take_statistics();
 
   Runtime& rt_;
@@ -59,6 +60,7 @@ class Vote {
   kernels::StepRules rules_;
   kernels::StepMemory memory_;
   std::byte* rates_memory_ = nullptr;
+  std::optional<std::vector<std::uint64_t>> captured_bits_;
   Buffer buffer_;
 };
 

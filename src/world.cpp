@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cuda_kernels.hpp"
 #include "src/communicator_meta.hpp"
 #include "src/communicator_stream.hpp"
 #include "src/local_group.hpp"
@@ -51,6 +52,10 @@ int devices_for(DeviceKind kind, int world_size) {
   if (kind == DeviceKind::kHost) return 0;
   if (kind == DeviceKind::kMeta) {
     throw UsageError("run_ranks: the meta device has no ranks that meet; see World::meta");
+  }
+  if (world_size > kernels::kMostSources) {
+    throw UsageError(detail::concat("run_ranks: ", world_size, " ranks on CUDA devices; at most ",
+                                    kernels::kMostSources, " are valid"));
   }
   const int count = std::min(cuda_device_count(), world_size);
   if (count == 0) make_cuda_device();  // says why

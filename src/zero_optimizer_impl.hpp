@@ -29,10 +29,12 @@ class ZeroOptimizer::Impl {
 
   ~Impl() {
     // A rank that leaves on an error must not wait here for peers that will never come.
-    if (std::uncaught_exceptions() > uncaught_ && rt.config.zero.overlaps()) {
+    const bool beside = rt.config.zero.overlaps() || rt.device.kind() == DeviceKind::kCuda;
+    if (std::uncaught_exceptions() > uncaught_ && beside) {
       rt.comm.abort(detail::concat("rank ", rt.rank(), " left its training loop on an error"));
     }
     rt.drain();  // nothing writes to the buffers any more
+    if (steps != nullptr) steps->finish();
   }
 
   static Config settle(Config config, World& world) {

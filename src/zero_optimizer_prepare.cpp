@@ -170,6 +170,7 @@ void ZeroOptimizer::Impl::load_start_values(const Bucket& bucket) {
   }
   stage->end_load(bucket);
   rt.compute.synchronize();
+  rt.comm.check();
 }
 
 }  // namespace zero

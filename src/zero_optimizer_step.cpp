@@ -70,7 +70,10 @@ StepHandle ZeroOptimizer::Impl::step() {
   require_whole("step()");
   require_no_use("step()");
   const detail::ProfilerRange range("zero step");
-  bool boundary = false;
+  // Errors of steps before come first: this one's gradients are still whole then.
+  const bool boundary =
+      !rt.config.managed_accumulation || rt.micro_step + 1 == rt.accumulation_steps();
+  std::byte* const ballot = boundary ? steps->open() : nullptr;
   {
     struct Stepping {
       bool& flag;
@@ -78,7 +81,6 @@ StepHandle ZeroOptimizer::Impl::step() {
       ~Stepping() { flag = false; }
     } stepping(rt.stepping);
     close_micro_step();
-    boundary = rt.is_boundary();
   }
   if (!boundary) {
     ++rt.micro_step;
@@ -86,7 +88,6 @@ StepHandle ZeroOptimizer::Impl::step() {
   }
   rt.micro_step = 0;
   reducer->finish();
-  std::byte* const ballot = steps->open();
   vote->hold(ballot, steps->steps_open(), reducer->contributions());
   update();
   for (ParamState& param : rt.params) param.touched = false;

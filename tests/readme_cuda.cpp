@@ -37,7 +37,7 @@ void train() {
             // The gradient of |w|^2 / 2 is w: here a copy in the place of a kernel.
             zero::copy(w_grad, w, 4 * sizeof(float), stream);
           }
-          optimizer.step();  // enqueues reduction, vote, update; waits for nothing
+          optimizer.step();  // enqueues reduction, vote, update; waits for no device
         }
         const zero::StepResult last = optimizer.synchronize();
         std::vector<float> values(4);

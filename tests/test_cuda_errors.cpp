@@ -176,7 +176,42 @@ TEST_P(CudaErrors, AHandleOutlivesItsOptimizer) {
   });
   EXPECT_TRUE(asked->result().applied);
   EXPECT_TRUE(not_asked->boundary());
-  EXPECT_THROW(not_asked->result(), UsageError);
+  EXPECT_TRUE(not_asked->result().applied);  // taken at the end
+}
+
+// What no one asked for is in the log all the same.
+TEST_P(CudaErrors, ASkipOfTheLastStepIsLogged) {
+  int lines = 0;
+  run_well(1, R"({"fp16": {"enabled": true, "initial_scale_power": 4}})", DType::kFloat16,
+           [&](World&, ZeroOptimizer& optimizer, StagedModel& model) {
+             optimizer.set_log([&](std::string_view) { ++lines; });
+             model.step(0);
+             model.step(StagedModel::kNotFinite);
+             EXPECT_EQ(lines, 0);
+           });
+  EXPECT_EQ(lines, 1);
+}
+
+TEST_P(CudaErrors, AFixedAddressIsOfMemoryThatTheDeviceReaches) {
+  if (stage() == 3) GTEST_SKIP() << "stage 3 takes none";
+  World world = World::cuda();
+  ZeroOptimizer optimizer(staged_config(stage(), "{}"), world);
+  std::vector<float> data(4), grad(4);
+  optimizer.add_unit(
+      "u",
+      {{.name = "pageable", .shape = {4}, .data = fixed(data.data()), .grad = fixed(grad.data())}});
+  const std::string text = message_of<ConfigError>([&] { optimizer.prepare(); });
+  EXPECT_NE(text.find("pageable"), std::string::npos) << text;
+}
+
+TEST(CudaRanks, MoreThanASumCanReadAreRefused) {
+  RunOptions options;
+  options.device = DeviceKind::kCuda;
+  const std::string text = message_of<UsageError>([&] {
+    run_ranks(
+        300, [](World&) {}, options);
+  });
+  EXPECT_NE(text.find("300"), std::string::npos) << text;
 }
 
 // Forwards until call number `fail_at`, which fails: at once, or on the stream.

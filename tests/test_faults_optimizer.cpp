@@ -309,6 +309,9 @@ class FailingCommunicator final : public Communicator {
 // A run of two steps in which call `fail_at` of the last rank fails; gives the calls it made.
 TEST_P(OptimizerFaults, EveryCallMayFail) {
   for (const bool on_stream : {false, true}) {
+    // A stream of the host ends at a task that throws. On a CUDA stream kernels would go on: the
+    // library puts no task there, and test_cuda_errors has what is told of one.
+    if (on_stream && test::test_device() == DeviceKind::kCuda) continue;
     int calls = 1;
     for (int fail_at = -1; fail_at < calls; ++fail_at) {
       SCOPED_TRACE(::testing::Message()

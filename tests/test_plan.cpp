@@ -54,6 +54,31 @@ INSTANTIATE_TEST_SUITE_P(All, PlanIsMeasured,
                                          dtype_name(std::get<2>(point.param)));
                          });
 
+// Ranks that are processes receive all shards but their own before they sum them; where NCCL sums,
+// one is enough.
+TEST(Plan, SlicesOfProcessesAreStaged) {
+  const ModelShape model{{{"u", {{"w", {1000}, DType::kBFloat16, 0, true, false}}, {}},
+                          {"v", {{"x", {401}, DType::kBFloat16, 0, true, false}}, {}}},
+                         1};
+  for (const int stage : {0, 1, 2, 3}) {
+    ToySetup setup;
+    setup.config =
+        concat(R"({"zero_optimization": {"stage": )", stage, R"(, "reduce_bucket_size": 1000}})");
+    Config config = toy_config(setup);
+    const auto workspace = [&](bool staged) {
+      PlanOptions options;
+      options.stages_slices = staged;
+      const Plan plan = PartitionManager::plan(model, config, 4, options);
+      return plan.prepared.account(Category::kWorkspace).current_bytes;
+    };
+    const std::int64_t threads = workspace(false);
+    constexpr std::int64_t kShardBytes = 256 * 2;  // 1000 / 4, to a multiple of 8, in bf16
+    EXPECT_EQ(workspace(true), threads + 3 * kShardBytes) << stage;
+    config.set("runtime.nccl_reduction", "true");
+    EXPECT_EQ(workspace(false), threads + kShardBytes) << stage;
+  }
+}
+
 TEST(Plan, StepsBeyondTheSecondChangeNothingAndFewerAreForetoldToo) {
   for (const int stage : {0, 1, 2, 3}) {
     for (const int steps : {0, 1, 5}) {

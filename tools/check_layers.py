@@ -17,7 +17,7 @@ LAYERS = [
     (0, ["src/error*", "src/dtype*", "src/config*"]),
     (1, ["include/zero/device.hpp", "include/zero/ledger.hpp", "include/zero/buffer.hpp"]),
     (1, ["src/device*", "src/ledger*", "src/buffer*", "src/arena*",
-         "src/staging*", "src/profiler*"]),
+         "src/staging*", "src/profiler*", "src/cuda_check.hpp"]),
     (2, ["include/zero/model_shape.hpp", "src/model_shape*"]),
     (2, ["include/zero/param_spec.hpp", "include/zero/layout.hpp", "src/layout*", "kernels/*"]),
     (2, ["include/zero/copy.hpp", "src/copy*"]),

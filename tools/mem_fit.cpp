@@ -20,7 +20,7 @@ FitResult fit_budget(const Subject& subject, const std::string& budget, int rank
   zero::Config config = subject.config;
   settle_batch(config, ranks);
   result.fit = zero::PartitionManager::fit(subject.model, config, ranks, result.budget_bytes,
-                                           subject.activation_bytes);
+                                           subject.activation_bytes, subject.plan_options);
   result.row.stage = result.fit.config.zero.stage;
   result.row.ranks = ranks;
   result.row.plan = result.fit.plan;

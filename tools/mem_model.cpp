@@ -129,6 +129,7 @@ Subject resolve(const ModelOptions& o) {
   }
   subject.title += ", " + dtypes_of(subject.model);
   subject.elems = checked_elems(subject.model);
+  subject.plan_options.stages_slices = o.processes;
   subject.activation_bytes = subject.config.runtime.reserved;
   if (o.activations) {
     try {

@@ -7,6 +7,7 @@
 
 #include "zero/config.hpp"
 #include "zero/model_shape.hpp"
+#include "zero/partition_manager.hpp"
 
 namespace mem {
 
@@ -18,6 +19,7 @@ struct ModelOptions {
   std::optional<std::string> dtype;  // of params and preset; empty: the configuration's, else fp32
   std::optional<std::string> config_path;  // empty: AdamW and defaults
   std::vector<std::string> facts;          // key=value
+  bool processes = false;                  // ranks, rather than threads
   std::optional<std::string> activations;  // empty: runtime.reserved of the configuration
 };
 
@@ -27,6 +29,7 @@ struct Subject {
   std::int64_t elems = 0;
   zero::Config config;
   std::int64_t activation_bytes = 0;  // per rank
+  zero::PlanOptions plan_options;
 };
 
 // More would overflow sums of bytes over categories and traffic.

@@ -39,6 +39,9 @@ void add_model(CLI::App& app, ModelOptions& o) {
          "key=value: what settles \"auto\" in the configuration, e.g. hidden_size=4096; what "
          "stays open takes its default")
       ->allow_extra_args(false);
+  app.add_flag("--processes", o.processes,
+               "ranks are processes (NCCL), which receive the slices of the others before they sum "
+               "them, rather than threads");
   app.add_option("--activations", o.activations,
                  "bytes of each rank that the library does not own, e.g. 6GiB; default: "
                  "runtime.reserved of the configuration");

@@ -23,7 +23,7 @@ Row plan_row(const Subject& subject, int stage, int ranks) {
     zero::Config config = subject.config;
     config.set("zero_optimization.stage", std::to_string(stage));
     settle_batch(config, ranks);
-    row.plan = zero::PartitionManager::plan(subject.model, config, ranks);
+    row.plan = zero::PartitionManager::plan(subject.model, config, ranks, subject.plan_options);
   } catch (const zero::ConfigError& error) {
     row.refusal = error.what();
   }

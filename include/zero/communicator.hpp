@@ -1,7 +1,8 @@
 // Collectives among the ranks of a data-parallel group.
 //
-// Every verb is ordered on the given stream and does not block the calling thread, except on a
-// caller stream. All ranks make the same calls in the same order: each call carries a fingerprint
+// Every verb is ordered on the given stream, and the calling thread does not wait for it to be
+// done, except on the caller stream of the host. On CUDA, ranks that are threads meet when they
+// issue it. All ranks make the same calls in the same order: each call carries a fingerprint
 // (sequence, verb, name, count, dtypes, root, reduction), and ranks that disagree all end with a
 // CommError that names rank and operation on both sides. Every wait has a deadline; a rank that is
 // late, gone, dead or that fails in a collective ends the wait of the others with an error that

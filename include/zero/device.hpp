@@ -57,7 +57,8 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   DeviceKind kind() const { return kind_; }
-  // The backend's own stream, a cudaStream_t; null on the host and on the meta device.
+  // The backend's own stream, a cudaStream_t; null on the host and on the meta device. Makes its
+  // CUDA device the current one of the calling thread.
   virtual void* native() const { return nullptr; }
 
   // Host work, run in order. If a task throws, the error is kept, later tasks are dropped, and
@@ -98,6 +99,8 @@ class Device {
   // Throws OutOfMemory. Use Buffer, which counts in the ledger, rather than these.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* pointer, std::size_t bytes) noexcept = 0;
+  // Whether kernels on this device can follow an address. True on the host and the meta device.
+  virtual bool reaches(const void* /*memory*/) const { return true; }
   // Host memory for copies from and to the device that no one waits for: pinned where that can be
   // had. Aligned and never null. Throws OutOfMemory.
   virtual void* allocate_staging(std::size_t bytes);

@@ -22,7 +22,8 @@
 
 namespace zero {
 
-// A fixed address of model-owned memory; made by fixed().
+// A fixed address of model-owned memory; made by fixed(). On a CUDA device it is memory that its
+// kernels reach: of the device, or pinned.
 template <class T>
 struct Fixed {
   T* address;

@@ -24,7 +24,8 @@ namespace zero {
 struct PlanOptions {
   std::int64_t steps = 2;  // more change nothing: the second prefetches in the order of the first
   // Ranks that are processes (NCCL) receive the slices of the others before they sum them; threads
-  // read them where they are. ZeroOptimizer::plan() knows which it is.
+  // read them where they are. ZeroOptimizer::plan() knows which it is, and runtime.nccl_reduction
+  // says it as well.
   bool stages_slices = false;
 };
 

@@ -45,7 +45,8 @@ class World {
   int world_size() const { return communicator_->world_size(); }
   Device& device() const { return *device_; }
   Communicator& communicator() const { return *communicator_; }
-  // Every byte that this rank's optimizers hold on the device.
+  // Every byte that this rank's optimizers hold on the device. In `workspace` it also has the few
+  // that a CUDA device copies from and to on the host.
   Ledger& ledger() const { return *ledger_; }
   // Blocks until nothing that was handed to this rank's streams is running any more, failed or not.
   void drain() noexcept;
@@ -59,7 +60,8 @@ class World {
 };
 
 struct RunOptions {
-  // Deadline of every wait among the ranks. Above 0; beyond 1e9 s (31 years) it is 1e9 s.
+  // Deadline of every wait of a rank for another. What a rank's own device takes, e.g. for a kernel
+  // of the model that never ends, has none. Above 0; beyond 1e9 s (31 years) it is 1e9 s.
   std::chrono::duration<double> timeout = std::chrono::seconds(300);
   // Where the ranks hold their memory. kCuda: rank r uses CUDA device r modulo their number, so
   // that one device may carry several ranks. Devices must reach each other's memory. kMeta:

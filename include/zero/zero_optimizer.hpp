@@ -150,11 +150,13 @@ class ZeroOptimizer {
   StepHandle step();
   // Blocks until every step is done, and throws the first error that no one has looked at. Returns
   // what the last step did, also if that was the replay of a step that was captured into a CUDA
-  // graph: with one rank a step can be captured (forward, backward and step() between
-  // cudaStreamBeginCapture and cudaStreamEndCapture on the caller's stream), once a step of the
-  // same kind has been made and synchronize() was called. A replay takes the rates of the update
-  // that it makes; synchronize() gives the device those of the next 64, so call it at least that
-  // often. Which parameters are frozen or without gradient stays as it was captured.
+  // graph: with one rank (World::cuda(), or run_ranks of one) a step can be captured: forward,
+  // backward and step() between cudaStreamBeginCapture and cudaStreamEndCapture on the caller's
+  // stream, once a step of the same kind has been made and synchronize() was called. A replay takes
+  // the rates of the update that it makes; synchronize() gives the device those of the next 64, so
+  // call it at least that often (UsageError if a replay found none: it changed nothing). Which
+  // parameters are frozen or without gradient stays as it was captured. What the host knows
+  // (groups, applied_steps, loss_scale) is of before the replays until synchronize() is called.
   StepResult synchronize();
   // With managed_gradient_accumulation false: ends a micro-step that is not the last one of its
   // step. On all ranks alike. The mean stays one over gradient_accumulation_steps x ranks, however

@@ -26,6 +26,21 @@ shows ': 1 element in 1 unit$' said
 "$mem" fit --model one.json --ranks 1 --budget 1GB > said
 shows ': 1 element in 1 unit on 1 rank$' said
 
+# Ranks that are processes receive the shards of the others: 3 of 1000 / 4
+# elements, to a multiple of 8, in fp32.
+"$mem" plan --params 32000 --stage 2 --ranks 4 --config <(echo '{"zero_optimization":
+  {"reduce_bucket_size": 1000}, "optimizer": {"type": "AdamW"}, "gradient_clipping": 1.0}') \
+  --json > threads.json
+"$mem" plan --params 32000 --stage 2 --ranks 4 --processes --config <(echo '{"zero_optimization":
+  {"reduce_bucket_size": 1000}, "optimizer": {"type": "AdamW"}, "gradient_clipping": 1.0}') \
+  --json > processes.json
+python3 - <<'PYTHON' || fail "--processes: $(cat threads.json processes.json)"
+import json
+threads, processes = (json.load(open(f))["plans"][0]["memory"]["workspace"]["peak"]
+                      for f in ("threads.json", "processes.json"))
+assert processes - threads == 3 * 256 * 4, processes - threads
+PYTHON
+
 # What keys do at the stage of the file is none of the other stages' business.
 echo '{"optimizer": {"type": "AdamW"}, "gradient_clipping": 1.0, "zero_optimization": {"stage": 2,
        "stage3_prefetch_bucket_size": 1000}}' > staged.json

@@ -36,6 +36,9 @@ void* resolve(const void* device_address, std::size_t bytes, std::size_t alignme
 // The same for a copy, where either side may be host memory.
 void* resolve_any(const void* address, std::size_t bytes, const char* what);
 
+// Host memory that cudaMallocHost did not give: the host waits for copies of it.
+bool is_pageable(const void* address);
+
 // Counts of what the host waited for, for tests that must find none.
 std::uint64_t synchronizations();
 

@@ -17,6 +17,7 @@ constexpr std::size_t kTotalBytes = std::size_t{8} << 30;
 
 struct Memory {
   std::shared_mutex mutex;
+  std::map<std::uintptr_t, std::size_t> pinned;  // host address -> bytes
   std::map<std::uintptr_t, std::size_t> blocks;  // device address -> bytes
   std::size_t bytes = 0;
   std::atomic<std::uint64_t> allocations = 0;
@@ -98,6 +99,16 @@ std::size_t live_allocations() {
 
 std::uint64_t allocations() { return memory().allocations.load(); }
 
+bool is_pageable(const void* address) {
+  if (is_device(address)) return false;
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const std::shared_lock lock(memory().mutex);
+  const auto next = memory().pinned.upper_bound(at);
+  if (next == memory().pinned.begin()) return true;
+  const auto& [begin, bytes] = *std::prev(next);
+  return at >= begin + bytes;
+}
+
 void refuse_pinned_memory(bool refuse) { memory().pinned_refused = refuse; }
 
 }  // namespace zero::emulation
@@ -142,14 +153,28 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return cudaSuccess;
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  attributes->devicePointer = is_pageable(pointer) ? nullptr : const_cast<void*>(pointer);
+  return cudaSuccess;
+}
+
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
   *pointer = nullptr;
   if (memory().pinned_refused) return cudaErrorMemoryAllocation;
   *pointer = std::malloc(bytes == 0 ? 1 : bytes);
-  return *pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  if (*pointer == nullptr) return cudaErrorMemoryAllocation;
+  const std::lock_guard lock(memory().mutex);
+  memory().pinned[reinterpret_cast<std::uintptr_t>(*pointer)] = bytes;
+  return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
+  {
+    const std::lock_guard lock(memory().mutex);
+    if (memory().pinned.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0) {
+      return cudaErrorInvalidValue;
+    }
+  }
   std::free(pointer);
   return cudaSuccess;
 }

@@ -186,8 +186,15 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     std::memmove(resolve_any(to, bytes, "cudaMemcpyAsync to"),
                  resolve_any(from, bytes, "cudaMemcpyAsync from"), bytes);
   });
+  // The real one may return before such a copy is done, or wait for all before it: so this waits.
+  if (is_pageable(to) || is_pageable(from)) {
+    ++waits;
+    stream->synchronize();
+  }
   return cudaSuccess;
 }
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }
 
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   if (stream == nullptr) return failed(cudaErrorInvalidResourceHandle);

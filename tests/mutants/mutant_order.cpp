@@ -30,8 +30,9 @@ std::vector<float> ramp(int rank) {
 }
 
 // Two ranks sum their ramps. `before`, `after`: around the collective, with the gradients that are
-// sent, which `values` gives.
-using Steps = std::function<void(int rank, SteeredStream& stream, OnDevice<float>& send)>;
+// sent, which `values` gives, and the rank's ramp, which lies ready.
+using Steps = std::function<void(int rank, SteeredStream& stream, OnDevice<float>& send,
+                                 const OnDevice<float>& ready)>;
 void sum_ramps(const std::function<std::vector<float>(int rank)>& values, const Steps& before,
                const Steps& after) {
   RunOptions options;
@@ -43,14 +44,15 @@ void sum_ramps(const std::function<std::vector<float>(int rank)>& values, const 
       [&](World& world) {
         const int rank = world.rank();
         OnDevice<float> send(world.device(), values(rank));
+        const OnDevice<float> ready(world.device(), ramp(rank));
         const OnDevice<float> received(world.device(), std::vector<float>(kShard));
         SteeredStream stream(world.device().caller_stream());
         start.hold(stream);
-        before(rank, stream, send);
+        before(rank, stream, send, ready);
         world.communicator().reduce_scatter(send.data(), DType::kFloat32, received.data(),
                                             DType::kFloat32, kShard, {},
                                             {Purpose::kGradients, "ramps"}, stream);
-        after(rank, stream, send);
+        after(rank, stream, send, ready);
         issued.arrive_and_wait();
         start.open();
         const std::vector<float> sums = received.read();
@@ -70,13 +72,13 @@ TEST(Order, ABufferIsTheOwnersAgainWhenThePeersAreDone) {
   bool held = false;
   sum_ramps(
       ramp,
-      [&](int rank, SteeredStream& stream, OnDevice<float>&) {
+      [&](int rank, SteeredStream& stream, OnDevice<float>&, const OnDevice<float>&) {
         if (rank == 0) return;
         stream.after_wait = [&](Stream& inner) {  // first for the other's gradients
           if (!std::exchange(held, true)) gate.hold(inner);
         };
       },
-      [&](int rank, SteeredStream& stream, OnDevice<float>& send) {
+      [&](int rank, SteeredStream& stream, OnDevice<float>& send, const OnDevice<float>&) {
         if (rank == 1) return;
         kernels::fill_bytes(send.data(), 0x40, 2 * kShard * 4, stream);
         gate.open_from(stream);
@@ -87,21 +89,20 @@ TEST(Order, ABufferIsTheOwnersAgainWhenThePeersAreDone) {
 // Rank 1 is slow to write its gradients, and rank 0 sums.
 TEST(Order, AGradientIsReadWhenItIsThere) {
   Gate gate(kPatience);
-  std::vector<std::unique_ptr<OnDevice<float>>> late(2);
   int records = 0;
-  sum_ramps([](int rank) { return rank == 0 ? ramp(0) : std::vector<float>(2 * kShard); },
-            [&](int rank, SteeredStream& stream, OnDevice<float>& send) {
-              if (rank == 0) {
-                stream.before_record = [&](Stream& inner) {  // the second: the sum was enqueued
-                  if (++records == 2) gate.open_from(inner);
-                };
-                return;
-              }
-              gate.hold(stream);
-              static const std::vector<float> values = ramp(1);
-              kernels::copy(send.data(), values.data(), 2 * kShard * 4, stream);
-            },
-            [](int, SteeredStream&, OnDevice<float>&) {});
+  sum_ramps(
+      [](int rank) { return rank == 0 ? ramp(0) : std::vector<float>(2 * kShard); },
+      [&](int rank, SteeredStream& stream, OnDevice<float>& send, const OnDevice<float>& ready) {
+        if (rank == 0) {
+          stream.before_record = [&](Stream& inner) {  // the second: the sum was enqueued
+            if (++records == 2) gate.open_from(inner);
+          };
+          return;
+        }
+        gate.hold(stream);
+        kernels::copy(send.data(), ready.data(), 2 * kShard * 4, stream);
+      },
+      [](int, SteeredStream&, OnDevice<float>&, const OnDevice<float>&) {});
   EXPECT_EQ(records, 2);
 }
 

@@ -23,8 +23,8 @@ import tempfile
 SHARED_BYTES = {"sm_80": 164 << 10, "sm_90": 228 << 10}  # of a multiprocessor
 REGISTERS, THREADS, BLOCKS, PARTITIONS, WARP = 65536, 2048, 32, 4, 32
 # Bytes of local memory that belong to the algorithm: the waiting sums of a tree, for packs of 8 and
-# for single elements, 9 levels each, to a multiple of 16.
-LOCAL_BYTES = {"sum_kernel<.*true>": 336}
+# for single elements, 9 levels each, to a multiple of 16; the settings of a group; the digits of a sum.
+LOCAL_BYTES = {"sum_kernel<.*true>": 336, "begin_kernel": 40, "conclude_kernel": 160}
 
 INFO = re.compile(
     r"Compiling entry function '(?P<name>\w+)' for '(?P<arch>sm_\d+)'.*?"

@@ -89,12 +89,16 @@ zero_add_mutant(barrier_missing_in_statistics
   TEST mutant_kernels.cpp FILTER Kernels.Statistics
   EXPECT "wrong bits" EXPECT_TSAN "data race")
 
-zero_add_mutant(barrier_missing_in_decision
-  SOURCE kernels/decision_cuda.cu
-  FROM "lane, kLanes);\n  __syncthreads();"
-  TO "lane, kLanes);"
-  TEST mutant_kernels.cpp FILTER Kernels.Decision
-  EXPECT "the ranks differ|wrong bits" EXPECT_TSAN "data race")
+# A race, which ThreadSanitizer sees. Under AddressSanitizer the threads happen to come in an order
+# in which no bit is wrong.
+if(NOT ZERO_SANITIZE MATCHES "address")
+  zero_add_mutant(barrier_missing_in_decision
+    SOURCE kernels/decision_cuda.cu
+    FROM "lane, kLanes);\n  __syncthreads();"
+    TO "lane, kLanes);"
+    TEST mutant_kernels.cpp FILTER Kernels.Decision
+    EXPECT "the ranks differ|wrong bits" EXPECT_TSAN "data race")
+endif()
 
 zero_add_mutant(sum_beyond_the_end
   SOURCE kernels/sum_cuda.cu

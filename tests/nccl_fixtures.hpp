@@ -17,22 +17,11 @@
 
 namespace zero::test {
 
-// Number of CUDA devices; 0 where there are none.
-inline int cuda_devices() {
-  for (int count = 0;; ++count) {
-    try {
-      make_cuda_device(count);
-    } catch (const CudaError&) {
-      return count;
-    }
-  }
-}
-
 // Runs the body once per rank with a workspace of so many bytes; rethrows the first error.
 inline void run_nccl_ranks(int world_size, const NcclOptions& options, std::int64_t workspace_bytes,
                            const std::function<void(World&)>& body) {
   const NcclId id = make_nccl_id();
-  const int devices = std::max(1, cuda_devices());  // without any, the first call says so
+  const int devices = std::max(1, cuda_device_count());  // without any, the first call says so
   std::mutex mutex;
   std::exception_ptr first;
   const auto run = [&](int rank) {

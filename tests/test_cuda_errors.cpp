@@ -7,16 +7,13 @@
 
 #include "tests/cuda/probe.hpp"
 #include "tests/cuda/staged_model.hpp"
+#include "tests/failing_communicator.hpp"
 #include "zero/error.hpp"
 
 namespace zero::test {
 namespace {
 
-// What a rank does wrong by throwing; no error of the library.
-class Broken : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+using faults::Broken;
 
 constexpr const char* kAtTheMinimum = R"({"fp16": {"enabled": true, "initial_scale_power": 0,
                                                    "min_loss_scale": 1, "hysteresis": 1}})";
@@ -214,54 +211,6 @@ TEST(CudaRanks, MoreThanASumCanReadAreRefused) {
   EXPECT_NE(text.find("300"), std::string::npos) << text;
 }
 
-// Forwards until call number `fail_at`, which fails: at once, or on the stream.
-class Failing final : public Communicator {
- public:
-  Failing(Communicator& inner, int fail_at, bool on_stream)
-      : inner_(inner), fail_at_(fail_at), on_stream_(on_stream) {}
-  int rank() const override { return inner_.rank(); }
-  int world_size() const override { return inner_.world_size(); }
-  void reduce_scatter(const void* send, DType send_dtype, void* recv, DType recv_dtype,
-                      std::int64_t shard_elems, const Reduction& reduction, const OpTag& tag,
-                      Stream& s) override {
-    count(s);
-    inner_.reduce_scatter(send, send_dtype, recv, recv_dtype, shard_elems, reduction, tag, s);
-  }
-  void all_gather(const void* send, void* recv, std::int64_t shard_elems, DType dtype,
-                  const OpTag& tag, Stream& s) override {
-    count(s);
-    inner_.all_gather(send, recv, shard_elems, dtype, tag, s);
-  }
-  void all_reduce(void* data, DType dtype, std::int64_t shard_elems, const Reduction& reduction,
-                  const OpTag& tag, Stream& s) override {
-    count(s);
-    inner_.all_reduce(data, dtype, shard_elems, reduction, tag, s);
-  }
-  void broadcast(void* data, std::int64_t elems, DType dtype, int root, const OpTag& tag,
-                 Stream& s) override {
-    count(s);
-    inner_.broadcast(data, elems, dtype, root, tag, s);
-  }
-  void barrier(const OpTag& tag, Stream& s) override {
-    count(s);
-    inner_.barrier(tag, s);
-  }
-  void set_timeout(std::chrono::duration<double> timeout) override { inner_.set_timeout(timeout); }
-  void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
-  int calls() const { return calls_; }
-
- private:
-  void count(Stream& stream) {
-    if (calls_++ != fail_at_) return;
-    const auto fail = [k = fail_at_] { throw Broken("call " + std::to_string(k) + " fails"); };
-    on_stream_ ? stream.enqueue(fail) : fail();
-  }
-  Communicator& inner_;
-  const int fail_at_;
-  const bool on_stream_;
-  int calls_ = 0;
-};
-
 // Steps in which call `fail_at` of the last rank fails; none if it is -1. Worlds end when every
 // stream is through: who fails early must not free what the others still read.
 std::exception_ptr run_failing(int stage, int fail_at, bool on_stream, int* calls) {
@@ -275,9 +224,9 @@ std::exception_ptr run_failing(int stage, int fail_at, bool on_stream, int* call
         3,
         [&](World& outer) {
           const bool last = outer.rank() == 2;
-          auto failing =
-              std::make_unique<Failing>(outer.communicator(), last ? fail_at : -1, on_stream);
-          const Failing& counter = *failing;
+          auto failing = std::make_unique<faults::FailingCommunicator>(
+              outer.communicator(), last ? fail_at : -1, on_stream);
+          const faults::FailingCommunicator& counter = *failing;
           std::unique_ptr<World>& world = worlds[static_cast<std::size_t>(outer.rank())];
           world = std::make_unique<World>(make_cuda_device(), std::move(failing));
           ZeroOptimizer optimizer(staged_config(stage), *world);

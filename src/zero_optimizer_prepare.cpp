@@ -39,6 +39,8 @@ void ZeroOptimizer::Impl::prepare() {
   require(false, "prepare()");
   registry.check_all();
   registry.settle_precision();
+  initial_groups = rt.groups;
+  own_schedule = rates.scheduled();
   if (const auto& settings = rt.config.scheduler) {
     rates.set_schedule(make_lr_schedule(*settings, rt.groups));
   }
@@ -66,6 +68,8 @@ void ZeroOptimizer::Impl::prepare() {
   optimizer = std::make_unique<ShardOptimizer>(rt, *stage, *pieces, *vote);
   steps = std::make_unique<StepLog>(rt, *vote, rates, scaler, log);
   tensors = std::make_unique<TensorAccess>(rt, *stage);
+  checkpoints = std::make_unique<Checkpointer>(Checkpointer::Parts{
+      rt, *stage, *reducer, *vote, *steps, rates, scaler, initial_groups, own_schedule});
 }
 
 // Where the communicator puts the slices of the other ranks before it sums them.

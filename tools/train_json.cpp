@@ -69,6 +69,15 @@ void JsonLines::step(const StepLine& line) {
                ",\"lr\":", line.lr, ",\"ms\":", json_number(line.ms), "}"));
 }
 
+void JsonLines::resumed(const std::string& folder, std::int64_t steps) {
+  write(concat("{\"type\":\"resumed\",\"folder\":", nlohmann::json(folder).dump(), ",\"steps\":",
+               steps, "}"));
+}
+
+void JsonLines::saved(std::int64_t step, double ms) {
+  write(concat("{\"type\":\"saved\",\"step\":", step, ",\"ms\":", json_number(ms), "}"));
+}
+
 void JsonLines::plan(int ranks, const RankAccount& planned) {
   write(concat("{\"type\":\"plan\",\"ranks\":", ranks, categories(planned), "}"));
 }

@@ -30,8 +30,8 @@ constexpr const char* kFooter =
     "Exit codes: 0 done; 1 the run failed, diverged, or could not write its output; 2 bad flags,\n"
     "configuration or files; 130 or 143 after SIGINT or SIGTERM: the current step is finished on "
     "all\n"
-    "ranks, the held-out loss and the tables are printed as at the end. A second signal ends the\n"
-    "process at once. Memory is planned to the byte: a rank that holds anything else than its "
+    "ranks, a checkpoint is saved if there is a --save-dir, the held-out loss and the tables are\n"
+    "printed as at the end. A second signal ends the process at once. Memory is planned to the byte: a rank that holds anything else than its "
     "plan\n"
     "makes the run fail at its end.\n"
     "Example: zero-train --config configs/stage2.json --data text.txt --ranks 2 --steps 500";
@@ -153,6 +153,21 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
       "--describe", o.describe_path,
       "writes names, shapes and units of the model as JSON to this file, - is stdout, and "
       "ends: zero-mem plans from it; --data and --json do not act then");
+  CLI::Option* const save_dir = app.add_option(
+      "--save-dir", o.save_dir,
+      "folder for checkpoints; one is saved after the last step, also after a signal");
+  app.add_option("--save-every", o.save_every, "steps from one checkpoint to the next; 0: no others")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->needs(save_dir);
+  app.add_option("--keep", o.keep, "how many checkpoints stay, the newest ones; 0: all")
+      ->check(CLI::Range(0, 1 << 30))
+      ->needs(save_dir);
+  app.add_flag("--save-async", o.save_async,
+               "trains on while a copy of the state is written; takes the memory of the copy")
+      ->needs(save_dir);
+  app.add_option("--resume", o.resume,
+                 "a checkpoint, or a folder of them, to go on from; --steps counts from the very "
+                 "beginning");
   app.add_flag("--quiet", o.quiet, "only the final line");
   app.add_flag("--verbose", o.verbose, "one line per step, and the whole configuration in force");
   try {

@@ -27,6 +27,11 @@ struct Options {
   std::vector<std::string> facts;  // key=value
   std::string json_path;           // empty: none; "-": standard output
   std::string describe_path;       // the same; if given, nothing is trained
+  std::string save_dir;            // empty: nothing is saved
+  std::int64_t save_every = 0;     // 0: only after the last step
+  std::int64_t keep = 0;           // 0: all
+  bool save_async = false;
+  std::string resume;  // a checkpoint, or a folder of them; empty: from the start
   bool quiet = false;
   bool verbose = false;
 };

@@ -1,6 +1,6 @@
 #include "src/checkpoint_ranges.hpp"
 
-#include <bit>
+#include "zero/error.hpp"
 
 namespace zero {
 

@@ -7,7 +7,10 @@
 // shard is copied first, and a thread of its own does what follows, without the communicator.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,7 +58,7 @@ class Checkpointer {
   CheckpointManifest manifest(std::int64_t step, const std::string& user_data);
   std::string schedule_text() const;
   std::vector<bool> touched_anywhere();
-  void snapshot(const std::vector<StoredRange>& ranges);
+  std::span<const std::byte> snapshot(const std::vector<StoredRange>& ranges);
   std::string begin(FileSystem& files, const std::string& directory, std::int64_t step);
   std::vector<std::string> gather_text(const std::string& mine, const char* what);
   void agree(const std::string& error, const char* what);
@@ -74,10 +77,9 @@ class Checkpointer {
   Parts p_;
   CheckpointRanges ranges_;
   std::string broken_;
-  Buffer snapshot_;        // the host's
-  Staging staged_;         // a device's snapshot, in host memory
+  Buffer snapshot_;                // on the host
+  std::optional<Staging> staged_;  // the same of a device, in host memory
   std::size_t snapshot_room_ = 0;
-  std::size_t staged_bytes_ = 0;  // of it in use
   std::unique_ptr<Job> job_;
 };
 

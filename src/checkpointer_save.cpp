@@ -10,6 +10,7 @@
 #include "src/checkpoint_commit.hpp"
 #include "src/checkpoint_writer.hpp"
 #include "src/checkpointer.hpp"
+#include "src/config_text.hpp"
 #include "src/rank_exchange.hpp"
 #include "zero/error.hpp"
 #include "zero/version.hpp"
@@ -25,6 +26,16 @@ constexpr std::size_t kChunk = std::size_t{1} << 20;
 
 FileSystem& files_of(const SaveOptions& options) {
   return options.file_system != nullptr ? *options.file_system : posix_file_system();
+}
+
+// Each key with its value and where that comes from.
+std::string effective_json(const Config& config) {
+  std::string text = "{";
+  for (const EffectiveValue& value : config.effective()) {
+    text += concat(text.size() > 1 ? "," : "", detail::quoted(value.path), ":{\"value\":",
+                   value.value, ",\"origin\":", detail::quoted(value.origin), "}");
+  }
+  return text + "}";
 }
 
 std::vector<StateRange> names(const std::vector<StoredRange>& ranges) {
@@ -136,7 +147,8 @@ void Checkpointer::save(const std::string& directory, std::int64_t step,
   rt.comm.check();
   FileSystem& files = files_of(options);
   std::string temporary = begin(files, directory, step);
-  if (options.async) snapshot(ranges);
+  const std::span<const std::byte> copied =
+      options.async ? snapshot(ranges) : std::span<const std::byte>();
   if (!rt.device.has_memory()) {
     if (!options.async) const Staging chunk(rt.device, rt.ledger, kChunk);
     return;
@@ -151,8 +163,7 @@ void Checkpointer::save(const std::string& directory, std::int64_t step,
                      .keep = options.keep,
                      .ranges = names(ranges)});
   if (options.async) {
-    job_->bytes = snapshot_ ? std::span<const std::byte>(snapshot_.data(), staged_bytes_)
-                            : std::span<const std::byte>(staged_.data(), staged_bytes_);
+    job_->bytes = copied;
     job_->thread = std::thread([job = job_.get()] { job->run_beside(); });
     return;
   }
@@ -202,7 +213,7 @@ std::string Checkpointer::begin(FileSystem& files, const std::string& directory,
 }
 
 // The same room on all ranks, though the last ones have less to write: shards are equal.
-void Checkpointer::snapshot(const std::vector<StoredRange>& ranges) {
+std::span<const std::byte> Checkpointer::snapshot(const std::vector<StoredRange>& ranges) {
   Runtime& rt = p_.rt;
   std::size_t bytes = 0;
   for (const StoredRange& range : ranges) bytes += range.bytes();
@@ -215,21 +226,25 @@ void Checkpointer::snapshot(const std::vector<StoredRange>& ranges) {
     room += static_cast<std::size_t>(bucket.shard_elems) * element;
   }
   room = std::max(room, bytes);  // sums of an open window come on top
-  if (rt.device.kind() == DeviceKind::kCuda) {
-    if (snapshot_room_ < room) staged_ = Staging(rt.device, rt.ledger, room);
-  } else if (snapshot_room_ < room) {
-    snapshot_.reset();
-    snapshot_ = rt.allocate(Category::kWorkspace, static_cast<std::int64_t>((room + 3) / 4),
-                            DType::kFloat32, "a snapshot for a checkpoint");
+  if (snapshot_room_ < room) {
+    if (rt.device.kind() == DeviceKind::kCuda) {
+      staged_.reset();
+      staged_.emplace(rt.device, rt.ledger, room);
+    } else {
+      snapshot_.reset();
+      snapshot_ = rt.allocate(Category::kWorkspace, static_cast<std::int64_t>((room + 3) / 4),
+                              DType::kFloat32, "a snapshot for a checkpoint");
+    }
+    snapshot_room_ = room;
   }
-  snapshot_room_ = std::max(snapshot_room_, room);
-  std::byte* place = snapshot_ ? snapshot_.data() : staged_.data();
+  std::byte* const begin = staged_ ? staged_->data() : snapshot_.data();
+  std::byte* place = begin;
   for (const StoredRange& range : ranges) {
     kernels::copy(place, range.memory, static_cast<std::int64_t>(range.bytes()), rt.compute);
     place += range.bytes();
   }
-  staged_bytes_ = bytes;
   rt.compute.synchronize();
+  return {begin, bytes};
 }
 
 // Which parameters have had a gradient in the open window, on any rank.
@@ -274,7 +289,7 @@ CheckpointManifest Checkpointer::manifest(std::int64_t step, const std::string& 
   m.initial_groups = p_.initial_groups;
   m.groups_by_hand = p_.rates.by_hand();
   m.has_moments = rt.config.optimizer.kind == OptimizerKind::kAdam;
-  m.config = rt.config.explained();
+  m.config = effective_json(rt.config);
   m.scheduler = p_.own_schedule ? "the program's own"
                 : rt.config.scheduler ? rt.config.scheduler->type
                                       : "";

@@ -112,4 +112,16 @@ struct Runtime {
   void drain() noexcept { beside_it.drain(); }
 };
 
+// Memory of the caller that streams work on is his again when a call ends, also by an exception.
+class DrainAtEnd {
+ public:
+  explicit DrainAtEnd(Runtime& runtime) : rt_(runtime) {}
+  ~DrainAtEnd() { rt_.drain(); }
+  DrainAtEnd(const DrainAtEnd&) = delete;
+  DrainAtEnd& operator=(const DrainAtEnd&) = delete;
+
+ private:
+  Runtime& rt_;
+};
+
 }  // namespace zero

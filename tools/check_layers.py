@@ -29,7 +29,7 @@ LAYERS = [
     (4, ["src/grad_reducer*", "src/param_gatherer*", "src/shard_optimizer*"]),
     (4, ["src/grad_norm*", "src/vote*", "src/loss_scaler*", "src/lr_schedule*"]),
     (4, ["src/runtime*", "src/registration*", "src/shard_sum*", "src/bucket_policy*"]),
-    (4, ["src/rates*", "src/owned_pieces*", "src/step_log*"]),
+    (4, ["src/rates*", "src/owned_pieces*", "src/step_log*", "src/rank_exchange*"]),
     (5, ["include/zero/stage.hpp", "src/stage*", "stages/*"]),
     (6, ["include/zero/zero_optimizer.hpp", "include/zero/partition_manager.hpp"]),
     (6, ["include/zero/checkpoint*.hpp", "include/zero/world.hpp",

@@ -20,12 +20,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "zero/dtype.hpp"
@@ -153,12 +151,13 @@ class CheckpointReader {
   ~CheckpointReader();
   CheckpointReader(CheckpointReader&&) noexcept;
 
-  const CheckpointManifest& manifest() const { return manifest_; }
-  const std::string& folder() const { return folder_; }
-  const std::string& note() const { return note_; }  // of find_checkpoint()
+  const CheckpointManifest& manifest() const;
+  const std::string& folder() const;  // path
+  const std::string& note() const;    // of find_checkpoint()
 
-  // Bytes of scratch memory that read() and verify() need.
-  std::int64_t scratch_bytes() const { return scratch_bytes_; }
+  // Bytes of scratch memory that read() and verify() need: of the largest block, 1 MiB or less, and
+  // a few more.
+  std::int64_t scratch_bytes() const;
 
   // The parts that there are of a parameter's gradients (or other kind), sorted; empty: none.
   std::vector<std::string> parts(StateKind kind, std::string_view param) const;
@@ -177,25 +176,8 @@ class CheckpointReader {
   std::vector<std::string> verify(std::span<std::byte> scratch);
 
  private:
-  struct Open;
-  using Key = std::tuple<StateKind, std::string, std::string>;  // kind, parameter, part
-  struct Piece {
-    std::int64_t begin, end;  // elements
-    std::size_t file;
-    const CheckpointFile::Entry* entry;
-  };
-  void build_index();
-  const std::vector<Piece>& pieces(StateKind kind, std::string_view param,
-                                   std::string_view part) const;
-  const ReadableFile& open(std::size_t file);
-
-  FileSystem* files_;
-  std::string folder_;
-  std::string note_;
-  CheckpointManifest manifest_;
-  std::int64_t scratch_bytes_ = 0;
-  std::map<Key, std::vector<Piece>> index_;
-  std::unique_ptr<Open> open_;  // the file that was read last
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace zero

@@ -14,8 +14,9 @@ using detail::concat;
 
 namespace {
 
-// Elements that are read and converted at a time.
-constexpr std::int64_t kChunkElems = std::int64_t{1} << 18;
+// Elements that are read and converted at a time: several blocks of a file, which may be cut at
+// either end and are read whole.
+constexpr std::int64_t kChunkElems = std::int64_t{1} << 20;
 constexpr std::size_t kMostProblems = 8;  // named in one message
 
 FileSystem& files_of(const LoadOptions& options) {
@@ -41,40 +42,38 @@ class Passage {
       : rt_(runtime),
         scratch_bytes_(static_cast<std::size_t>(scratch_bytes)),
         memory_(runtime.device, runtime.ledger,
-                scratch_bytes_ + 2 * kChunkElems * sizeof(float)) {}
+                scratch_bytes_ + kChunkElems * sizeof(float)) {}
 
   // `kind`: how the file has it.
   void read(CheckpointReader& reader, const StoredRange& to, StateKind kind) {
     const DType stored = reader.dtype(kind, to.range.param, to.range.part);
     const std::span<std::byte> scratch(memory_.data(), scratch_bytes_);
     std::byte* const raw = memory_.data() + scratch_bytes_;
-    std::byte* const converted = raw + kChunkElems * sizeof(float);
     const auto element = static_cast<std::int64_t>(dtype_bytes(to.range.dtype));
     for (std::int64_t at = to.range.begin; at < to.range.end; at += kChunkElems) {
       const std::int64_t elems = std::min(kChunkElems, to.range.end - at);
       const std::size_t bytes = static_cast<std::size_t>(elems) * dtype_bytes(stored);
       reader.read(kind, to.range.param, at, at + elems, to.range.part, {raw, bytes}, scratch);
-      const std::byte* values = raw;
-      if (stored != to.range.dtype) {
-        convert(raw, stored, converted, to.range.dtype, elems);
-        values = converted;
-      }
-      kernels::copy(to.memory + (at - to.range.begin) * element, values, elems * element,
+      convert(raw, stored, to.range.dtype, elems);
+      kernels::copy(to.memory + (at - to.range.begin) * element, raw, elems * element,
                     rt_.compute);
       rt_.compute.synchronize();  // the memory is used again
     }
   }
 
  private:
-  static void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype,
-                      std::int64_t elems) {
-    with_dtype(from_dtype, [&](auto source) {
-      with_dtype(to_dtype, [&](auto target) {
-        for (std::int64_t i = 0; i < elems; ++i) {
-          std::memcpy(&source, from + i * static_cast<std::int64_t>(sizeof(source)),
+  // In place: what becomes wider is taken from its end, so that nothing is overwritten unread.
+  static void convert(std::byte* values, DType from, DType to, std::int64_t elems) {
+    if (from == to) return;
+    with_dtype(from, [&](auto source) {
+      with_dtype(to, [&](auto target) {
+        for (std::int64_t k = 0; k < elems; ++k) {
+          const std::int64_t i = sizeof(target) > sizeof(source) ? elems - 1 - k : k;
+          std::memcpy(&source, values + i * static_cast<std::int64_t>(sizeof(source)),
                       sizeof(source));
           target = from_float<decltype(target)>(to_float(source));
-          std::memcpy(to + i * static_cast<std::int64_t>(sizeof(target)), &target, sizeof(target));
+          std::memcpy(values + i * static_cast<std::int64_t>(sizeof(target)), &target,
+                      sizeof(target));
         }
       });
     });

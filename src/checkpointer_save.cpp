@@ -84,7 +84,7 @@ struct Checkpointer::Job {
       const auto patience = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
           std::chrono::duration<double>(timeout_s));
       checkpoint::commit(files, root, temporary, manifest,
-                         std::chrono::steady_clock::now() + patience, keep, given_up);
+                         std::chrono::steady_clock::now() + patience, keep, &given_up);
     } catch (const std::exception& failure) {
       error = failure.what();
     }

@@ -20,12 +20,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "zero/dtype.hpp"
@@ -85,7 +83,7 @@ struct CheckpointParam {
   int group = 0;
   bool has_state = true;  // registered trainable: has master weights; else it is kFrozen
   bool requires_grad = true;
-  std::int64_t step_count = 0;  // applied updates
+  std::int64_t step_count = 0;     // applied updates
   std::int32_t contributions = 1;  // backward passes that bring it a gradient in a micro-step
   bool touched = false;            // had a gradient on any rank in the open window
 
@@ -116,8 +114,8 @@ struct CheckpointManifest {
   std::vector<CheckpointFile> files;    // by rank
   std::vector<ParamGroup> groups;       // as they were in force
   std::vector<ParamGroup> initial_groups;  // as the run was set up, before any schedule
-  bool groups_by_hand = false;  // set for the coming update in the place of the schedule's values
-  std::string config;           // JSON: the effective configuration; empty if there is none
+  bool groups_by_hand = false;  // set for the coming update, in the place of the schedule's
+  std::string config;                   // JSON: the effective configuration; empty if there is none
   std::int64_t applied_steps = 0, skipped_steps = 0;
   std::int64_t micro_step = 0;  // micro-steps of the coming step that are done
   std::int64_t accumulation_steps = 1;
@@ -159,13 +157,14 @@ class CheckpointReader {
   ~CheckpointReader();
   CheckpointReader(CheckpointReader&&) noexcept;
 
-  const CheckpointManifest& manifest() const { return manifest_; }
-  const std::string& folder() const { return folder_; }
-  const std::string& note() const { return note_; }  // of find_checkpoint()
+  const CheckpointManifest& manifest() const;
+  const std::string& folder() const;  // path
+  const std::string& note() const;    // of find_checkpoint()
 
-  // Bytes of scratch memory that read() and verify() need, and the most that it can be.
-  static constexpr std::int64_t kMostScratchBytes = std::int64_t{1} << 20;
-  std::int64_t scratch_bytes() const { return scratch_bytes_; }
+  // Bytes of scratch memory that read() and verify() need: of the largest block, 1 MiB or less, and
+  // a few more. Of what this version writes at most kMostScratchBytes.
+  static constexpr std::int64_t kMostScratchBytes = (std::int64_t{1} << 20) + 64;
+  std::int64_t scratch_bytes() const;
 
   // The parts that there are of a parameter's gradients (or other kind), sorted; empty: none.
   std::vector<std::string> parts(StateKind kind, std::string_view param) const;
@@ -184,25 +183,8 @@ class CheckpointReader {
   std::vector<std::string> verify(std::span<std::byte> scratch);
 
  private:
-  struct Open;
-  using Key = std::tuple<StateKind, std::string, std::string>;  // kind, parameter, part
-  struct Piece {
-    std::int64_t begin, end;  // elements
-    std::size_t file;
-    const CheckpointFile::Entry* entry;
-  };
-  void build_index();
-  const std::vector<Piece>& pieces(StateKind kind, std::string_view param,
-                                   std::string_view part) const;
-  const ReadableFile& open(std::size_t file);
-
-  FileSystem* files_;
-  std::string folder_;
-  std::string note_;
-  CheckpointManifest manifest_;
-  std::int64_t scratch_bytes_ = 0;
-  std::map<Key, std::vector<Piece>> index_;
-  std::unique_ptr<Open> open_;  // the file that was read last
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace zero

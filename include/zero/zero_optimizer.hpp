@@ -189,8 +189,8 @@ class ZeroOptimizer {
   // or a folder of them, of which `latest` names the one. Training from here has the bits of a run
   // that was never ended, where the world size is the same or runtime.reproducible is set. Settings
   // of param groups and schedule are the checkpoint's, unless the configuration has changed since.
-  // After prepare(); before anything is changed, manifest and model are compared. Holds up to
-  // 3 MiB of workspace on its way. After an error in reading values, which every checksum may be,
+  // After prepare(); before anything is changed, manifest and model are compared. Holds
+  // 5 MiB of workspace on its way. After an error in reading values, which every checksum may be,
   // the optimizer is of no more use: UsageError.
   LoadReport load(const std::string& path, const LoadOptions& options = {});
 

@@ -68,6 +68,7 @@ class Checkpointer {
   int window_of(const CheckpointManifest& saved, const LoadOptions& options,
                 std::vector<std::string>& notes) const;
   void read_states(CheckpointReader& reader, const LoadOptions& options);
+  void clear_window();
   void read_window(CheckpointReader& reader, int micro_step);
   void publish();
   void restore_counters(const CheckpointManifest& saved, int micro_step,

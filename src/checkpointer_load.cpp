@@ -254,8 +254,25 @@ void Checkpointer::read_states(CheckpointReader& reader, const LoadOptions& opti
   }
 }
 
+// The norm is taken over whole shards: padding holds zeros.
+void Checkpointer::clear_window() {
+  const auto clear = [&](std::byte* data, std::int64_t bytes) {
+    kernels::fill_bytes(data, 0, bytes, p_.rt.compute);
+  };
+  for (const Bucket& bucket : p_.rt.layout.buckets()) {
+    if (!bucket.trainable || p_.stage.grad_home(bucket) != GradHome::kSharded) continue;
+    const std::vector<Buffer>& tree = p_.stage.sums().partial(bucket);
+    for (const Buffer& sum : tree) clear(sum.data(), sum.bytes());
+    if (!tree.empty()) continue;
+    const kernels::View sum = p_.stage.reduced(bucket);
+    clear(static_cast<std::byte*>(sum.data),
+          sum.elems * static_cast<std::int64_t>(dtype_bytes(sum.dtype)));
+  }
+}
+
 void Checkpointer::read_window(CheckpointReader& reader, int micro_step) {
   if (micro_step == 0) return;
+  clear_window();
   Passage passage(p_.rt, CheckpointReader::kMostScratchBytes);
   for (const StoredRange& mine : ranges_.gradients(micro_step)) {
     const std::vector<std::string> parts =

@@ -155,14 +155,15 @@ TEST_P(Load, WeightsAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, Load, testing::Values(0, 1, 2, 3), [](const auto& info) {
-  return "Stage" + std::to_string(info.param);
+INSTANTIATE_TEST_SUITE_P(Stages, Load, testing::Values(0, 1, 2, 3), [](const auto& stage) {
+  return "Stage" + std::to_string(stage.param);
 });
 
 // Settings that the configuration has changed since hold; the others are the checkpoint's.
 TEST(LoadSettings, WhatTheConfigurationChangedHolds) {
   const TemporaryFolder folder;
   ToySetup first = setup_of(1);
+  first.foreseen.saves = true;
   first.after_micro_step = [&](ZeroOptimizer& optimizer, int step, int) {
     ParamGroup group = optimizer.groups()[0];
     group.lr = 0.5;
@@ -230,8 +231,8 @@ void with_optimizer(const char* type, const std::function<void(ZeroOptimizer&)>&
           "zero_optimization": {"stage": 1}, "optimizer": {"params": {"lr": 1}, "type": ")") +
                       type + "\"}}"),
         world);
-    const std::vector<float> start(5, 1.0f);
-    const float* data = start.data();
+    std::vector<float> start(5, 1.0f);
+    float* data = start.data();
     float* grad = nullptr;
     ParamSpec spec{.name = "w", .shape = {5}, .data = &data, .grad = &grad};
     optimizer.add_unit("unit", {spec});
@@ -259,7 +260,7 @@ TEST(LoadMoments, ThatAreNotThereAreNamed) {
 TEST(SaveCalls, AreRefusedOutOfOrder) {
   run_on_device(1, [](World& world) {
     const TemporaryFolder folder;
-    ZeroOptimizer optimizer(Config(), world);
+    ZeroOptimizer optimizer(Config::parse(R"({"train_batch_size": 1})"), world);
     EXPECT_THROW(optimizer.save(folder.path(), 0), UsageError);
     EXPECT_THROW(optimizer.load(folder.path()), UsageError);
   });

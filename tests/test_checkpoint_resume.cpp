@@ -147,6 +147,7 @@ TEST_P(Resume, WithAScheduleAndSettingsMadeByHand) {
   };
   ToySetup first = whole;
   first.steps = 3;
+  first.foreseen.saves = true;
   first.after_micro_step = [&](ZeroOptimizer& optimizer, int step, int) {
     by_hand(optimizer, step);
     if (step == 2) optimizer.save(folder.path(), step);

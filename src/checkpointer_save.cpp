@@ -281,7 +281,7 @@ CheckpointManifest Checkpointer::manifest(std::int64_t step, const std::string& 
   std::vector<std::int64_t> counts(rt.params.size());
   if (rt.device.has_memory()) counts = p_.vote.step_counts();
   CheckpointManifest m;
-  m.version = kVersion;
+  m.version = std::string(kVersion);
   m.step = step;
   m.world_size = rt.world_size();
   m.stage = rt.config.zero.stage;

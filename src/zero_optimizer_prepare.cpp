@@ -1,6 +1,7 @@
 // From registration to the first step: checks, the budget, memory, start values.
 #include <algorithm>
 
+#include "src/rank_agreement.hpp"
 #include "src/zero_optimizer_impl.hpp"
 
 namespace zero {
@@ -48,11 +49,8 @@ void ZeroOptimizer::Impl::prepare() {
   keep_to_budget();
   check_backend();
   registry.make_layout();
-  // Before anything is allocated: ranks that were set up differently learn it here, both sides
-  // named.
-  rt.comm_after_compute();
-  rt.comm.barrier({Purpose::kControl, registry.summary()}, rt.comm_stream());
-  rt.compute_after_comm();
+  // Before anything else is allocated: ranks that were set up differently learn it here.
+  require_alike(rt, rt.device.has_memory() ? registry.set_up() : std::vector<std::string>());
   stage = make_stage(rt);
   if (registry.scales_loss()) scaler = LossScaler(rt.config.loss_scale);
   for (const Bucket& bucket : rt.layout.buckets()) {

@@ -3,15 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/communicator_stream.hpp"
 #include "src/rank_exchange.hpp"
 #include "tests/device_access.hpp"
 #include "tests/nccl_fixtures.hpp"
+#include "tests/rank_fixtures.hpp"
 #include "zero/error.hpp"
 
 namespace zero {
 namespace {
 
+using test::RankRuntime;
 using testing::HasSubstr;
 
 // As long as said, with every byte there is; another one on each rank.
@@ -20,14 +21,6 @@ std::string text(std::size_t size, int rank) {
   for (std::size_t i = 0; i < size; ++i) all[i] = static_cast<char>(i * 7 + 31 * rank);
   return all;
 }
-
-struct RankRuntime {
-  explicit RankRuntime(World& world, const std::string& config = "{}")
-      : stream(world.device(), world.rank()),
-        rt(Config::parse(config), world.device(), world.communicator(), world.ledger(), stream) {}
-  detail::CommStream stream;
-  Runtime rt;
-};
 
 void exchange(World& world, const std::string& config = "{}") {
   RankRuntime on(world, config);

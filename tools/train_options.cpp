@@ -24,7 +24,9 @@ namespace {
 
 constexpr const char* kAbout =
     "Trains a byte-level GPT on text files, its training state sharded over ranks by ZeRO.\n"
-    "Ranks are threads of this process. The last tenth of the text is held out.";
+    "Ranks are threads of this process, or under mpirun its processes. The last tenth of the text "
+    "is\n"
+    "held out.";
 
 constexpr const char* kFooter =
     "Exit codes: 0 done; 1 the run failed, diverged, or could not write its output; 2 bad flags,\n"
@@ -121,7 +123,11 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
                  "DeepSpeed-style JSON file; without it: AdamW, lr 3e-3, clipping 1.0, stage 2");
   CLI::Option* const data =
       app.add_option("--data", o.data, "text files, read as bytes one after the other");
-  app.add_option("--ranks", o.ranks, "data-parallel ranks")->check(CLI::Range(1, 4096));
+  CLI::Option* const ranks =
+      app.add_option("--ranks", o.ranks,
+                     "data-parallel ranks, as threads; under mpirun -n N of several processes they "
+                     "are N")
+          ->check(CLI::Range(1, 4096));
   app.add_option("--steps", o.steps, "optimizer steps; 0 only evaluates")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   app.add_option("--seed", o.seed, "of the first weights and of the order of the data")
@@ -175,6 +181,7 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  o.ranks_given = !ranks->empty();
   if (data->empty() && o.describe_path.empty()) {
     std::cerr
         << "zero-train: --data is required, unless the model is only described (--describe)\n";
@@ -185,6 +192,16 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
     return 2;
   }
   return std::nullopt;
+}
+
+void take_ranks(const zero::Launch& launch, Options& options) {
+  if (launch.world_size == 1) return;
+  if (options.ranks_given && options.ranks != launch.world_size) {
+    throw zero::ConfigError("--ranks is " + std::to_string(options.ranks) + ", and " +
+                            std::to_string(launch.world_size) +
+                            " processes were started, each of them a rank: leave it out");
+  }
+  options.ranks = launch.world_size;
 }
 
 Setup resolve(const Options& options) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -73,10 +74,11 @@ class Rank {
   }
 
   int accumulation() { return model_.optimizer().accumulation_steps(); }
-  bool interrupted() const { return interrupted_; }
+  // 0, or the signal that a rank has got.
+  int interrupted_by() const { return interrupted_by_; }
   zero::ZeroOptimizer& optimizer() { return model_.optimizer(); }
 
-  // One step on all ranks. Afterwards interrupted() is the same on all of them.
+  // One step on all ranks. Afterwards interrupted_by() is the same on all of them.
   StepLine step(std::int64_t index) {
     const auto start = std::chrono::steady_clock::now();
     const auto world_size = static_cast<std::uint64_t>(world_.world_size());
@@ -98,7 +100,7 @@ class Rank {
         result = optimizer().step();
       }
     }
-    mine.push_back(signal_.load() != 0 ? 1.0 : 0.0);
+    mine.push_back(signal_.load());
     const std::vector<double> all = gather(world_, "zero-train losses", mine);
 
     StepLine line;
@@ -162,7 +164,7 @@ class Rank {
       slots[s] = all[s % ranks * per_rank + s / ranks];
     }
     for (std::size_t r = 0; r < ranks; ++r) {
-      interrupted_ = interrupted_ || all[(r + 1) * per_rank - 1] != 0.0;
+      interrupted_by_ = std::max(interrupted_by_, static_cast<int>(all[(r + 1) * per_rank - 1]));
     }
     return tree_sum(slots) / static_cast<double>(slots.size());
   }
@@ -187,7 +189,7 @@ class Rank {
   const std::atomic<int>& signal_;
   WrappedModel model_;
   Batch batch_;
-  bool interrupted_ = false;
+  int interrupted_by_ = 0;
   std::uint64_t hash_ = 0;
 };
 
@@ -225,14 +227,14 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
       progress = std::make_unique<Progress>(options.steps, tokens_per_step, verbosity,
                                             isatty(STDERR_FILENO) != 0);
     }
-    for (std::int64_t s = before; s < options.steps && !rank.interrupted(); ++s) {
+    for (std::int64_t s = before; s < options.steps && rank.interrupted_by() == 0; ++s) {
       const StepLine line = rank.step(s);
       losses.push_back(line.loss);
       if (reports) {
         json.step(line);
         progress->update(line);
       }
-      checkpoints.after_step(s + 1, s + 1 == options.steps || rank.interrupted());
+      checkpoints.after_step(s + 1, s + 1 == options.steps || rank.interrupted_by() != 0);
     }
     checkpoints.finish();
   }
@@ -262,7 +264,7 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
   std::fprintf(people, "held-out loss %.4f nats after %lld steps, weights %016llx\n", val_loss,
                static_cast<long long>(done), static_cast<unsigned long long>(rank.hash()));
   // Looked at once, so that this line and the exit code say the same.
-  const int stopped_by = signal.load();
+  const int stopped_by = std::max(rank.interrupted_by(), signal.load());
   json.final({val_loss, rank.hash(), done, stopped_by != 0});
   if (!std::isfinite(val_loss)) {
     throw diverged("held-out loss", val_loss, concat("after ", done, " steps"));

@@ -32,7 +32,7 @@ LAYERS = [
     (4, ["src/rates*", "src/owned_pieces*", "src/step_log*", "src/rank_*"]),
     (5, ["include/zero/stage.hpp", "src/stage*", "stages/*"]),
     (6, ["include/zero/zero_optimizer.hpp", "include/zero/partition_manager.hpp"]),
-    (6, ["include/zero/checkpoint*.hpp", "include/zero/world.hpp",
+    (6, ["include/zero/checkpoint*.hpp", "include/zero/save_load.hpp", "include/zero/world.hpp",
          "include/zero/nccl.hpp"]),
     (6, ["src/zero_optimizer*", "src/partition_manager*", "src/checkpoint*", "src/world*"]),
     (6, ["src/tensor_access*"]),

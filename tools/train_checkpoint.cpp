@@ -33,7 +33,8 @@ std::string Checkpoints::position(std::int64_t done) const {
 std::vector<std::string> Checkpoints::differences(const std::string& saved) const {
   std::vector<std::string> lines;
   const auto here = nlohmann::json::parse(position(0));
-  for (const auto& [key, value] : nlohmann::json::parse(saved).items()) {
+  const auto then = nlohmann::json::parse(saved);
+  for (const auto& [key, value] : then.items()) {
     if (key == "step" || !here.contains(key) || here[key] == value) continue;
     lines.push_back(concat(key, " was ", value.dump(), " at the save and is ", here[key].dump(),
                            ": training goes on with other data than it would have"));

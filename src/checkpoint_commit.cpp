@@ -33,7 +33,9 @@ void write_text(FileSystem& files, const std::string& path, const std::string& t
 
 void publish(FileSystem& files, const std::string& folder, int rank, const Record& record) {
   const std::string name = record_file(rank);
-  const std::string temporary = join(folder, concat(kTemporary, name));
+  // A failure may be that of publishing a record: what is left of that is not in its way.
+  const char* what = record.failure.empty() ? "" : "failed-";
+  const std::string temporary = join(folder, concat(kTemporary, what, name));
   write_text(files, temporary, record_text(record));
   files.rename(temporary, join(folder, name));
 }

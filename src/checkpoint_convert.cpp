@@ -14,6 +14,15 @@ namespace {
 
 constexpr std::int64_t kChunkElems = 1 << 18;
 
+bool holds_gradients(const CheckpointManifest& manifest) {
+  for (const CheckpointFile& file : manifest.files) {
+    for (const CheckpointFile::Entry& entry : file.entries) {
+      if (entry.range.kind == StateKind::kGradients) return true;
+    }
+  }
+  return false;
+}
+
 // What rank `rank` gets of everything, wider dtypes first.
 std::vector<StateRange> ranges_of(const CheckpointReader& from, int rank, int world_size) {
   const auto cut = [&](std::int64_t numel, int at) {  // numel * at / world_size, without overflow
@@ -63,10 +72,10 @@ std::string convert_checkpoint(FileSystem& files, CheckpointReader& from, const 
   if (world_size < 1) {
     throw UsageError(detail::concat("convert: world size ", world_size, ", valid: 1 or more"));
   }
-  if (manifest.micro_step != 0) {
+  if (manifest.micro_step != 0 || holds_gradients(manifest)) {
     throw CheckpointError(detail::concat(
-        from.folder(), " holds ", manifest.micro_step, " of ", manifest.accumulation_steps,
-        " micro-steps of a step: their sums belong to the ", manifest.world_size,
+        from.folder(), " holds a step that is half done (", manifest.micro_step, " of ",
+        manifest.accumulation_steps, " micro-steps): its sums belong to the ", manifest.world_size,
         " ranks that made them. It can be loaded at any world size, but not converted"));
   }
   manifest.files.clear();

@@ -34,6 +34,7 @@ CheckpointReader::Impl::Impl(FileSystem& fs, const std::string& path) : files(fs
   note = place.note;
   manifest = checkpoint::read_whole(fs, folder);
   index = checkpoint::make_index(manifest, folder);
+  header_seen.resize(manifest.files.size());
   for (const CheckpointFile& file : manifest.files) {
     largest_block = std::max(largest_block, std::min(file.block_bytes, file.bytes));
   }
@@ -60,12 +61,15 @@ const ReadableFile& CheckpointReader::Impl::open(std::size_t number) {
     throw CheckpointError(
         concat(path_of(number), " has ", opened->size(), " bytes, expected ", file.bytes));
   }
-  const std::string expected = expected_header(file, number, manifest.files.size());
-  std::string header(std::min(expected.size(), to_size(file.bytes)), '\0');
-  opened->read_at(0, std::as_writable_bytes(std::span(header)));
-  if (header != expected) {
-    throw CheckpointError(path_of(number) +
-                          " is not the file of its manifest: another header (safetensors)");
+  if (!header_seen[number]) {
+    const std::string expected = expected_header(file, number, manifest.files.size());
+    std::string header(std::min(expected.size(), to_size(file.bytes)), '\0');
+    opened->read_at(0, std::as_writable_bytes(std::span(header)));
+    if (header != expected) {
+      throw CheckpointError(path_of(number) +
+                            " is not the file of its manifest: another header (safetensors)");
+    }
+    header_seen[number] = true;
   }
   open_number = number;
   open_file = std::move(opened);

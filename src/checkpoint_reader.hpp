@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/checkpoint_index.hpp"
 #include "zero/checkpoint.hpp"
@@ -25,6 +26,8 @@ struct CheckpointReader::Impl {
   CheckpointManifest manifest;
   checkpoint::Index index;
   std::int64_t largest_block = 0;
+
+  std::vector<bool> header_seen;  // of each file; it was right
 
   // What is open.
   std::size_t open_number = 0;

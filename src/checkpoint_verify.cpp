@@ -106,9 +106,7 @@ std::vector<std::string> CheckpointReader::verify(std::span<std::byte> scratch) 
         problems.push_back(impl_->damage(f, b));
         finite.skip(offset + static_cast<std::int64_t>(size));
       }
-      if (size >= checkpoint::kCarryBytes)
-        std::memcpy(scratch.data(), block.last(checkpoint::kCarryBytes).data(),
-                    checkpoint::kCarryBytes);
+      std::memmove(scratch.data(), scratch.data() + size, checkpoint::kCarryBytes);
     }
     if (problems.size() == problems_before && whole.digest() != file.xxh3) {
       problems.push_back(impl_->path_of(f) + ": its xxh3 is not that of the manifest");

@@ -8,9 +8,11 @@
 
 namespace zero::checkpoint {
 
-HashedFile::HashedFile(FileSystem& files, const std::string& folder, const std::string& name)
+HashedFile::HashedFile(FileSystem& files, const std::string& folder, const std::string& name,
+                       std::int64_t block_bytes)
     : file_(files.create(join(folder, name))) {
   result_.name = name;
+  result_.block_bytes = block_bytes;
 }
 
 void HashedFile::write(std::span<const std::byte> bytes) {
@@ -49,9 +51,9 @@ std::string shard_header(int rank, int world_size, std::span<const StateRange> r
 }
 
 ShardWriter::ShardWriter(FileSystem& files, const std::string& folder, int rank, int world_size,
-                         std::vector<StateRange> ranges)
+                         std::vector<StateRange> ranges, std::int64_t block_bytes)
     : header_(shard_header(rank, world_size, ranges)),
-      file_(files, folder, shard_file(rank, world_size)) {
+      file_(files, folder, shard_file(rank, world_size), block_bytes) {
   auto offset = static_cast<std::int64_t>(header_.size());
   entries_.reserve(ranges.size());
   for (StateRange& range : ranges) {

@@ -18,10 +18,13 @@
 
 namespace zero::checkpoint {
 
+inline constexpr std::int64_t kBlockBytes = std::int64_t{1} << 20;
+
 // A file that is hashed while it is written: the whole, and each block.
 class HashedFile {
  public:
-  HashedFile(FileSystem& files, const std::string& folder, const std::string& name);
+  HashedFile(FileSystem& files, const std::string& folder, const std::string& name,
+             std::int64_t block_bytes);
   void write(std::span<const std::byte> bytes);
   // On the disk, when it returns. name, bytes, xxh3 and blocks are set.
   CheckpointFile finish();
@@ -42,7 +45,7 @@ class ShardWriter {
   // Creates FOLDER/rank-00001-of-00004.safetensors with its header. REQUIRES: no two ranges have
   // the same name. Where wider dtypes come first, every tensor is aligned to its elements.
   ShardWriter(FileSystem& files, const std::string& folder, int rank, int world_size,
-              std::vector<StateRange> ranges);
+              std::vector<StateRange> ranges, std::int64_t block_bytes = kBlockBytes);
   // The next bytes of the ranges, in their order, cut in any way. UsageError for more than there
   // are.
   void append(std::span<const std::byte> bytes);

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <functional>
 
-#include "tests/checkpoint_fixtures.hpp"
 #include "tests/device_access.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tests/toy_model.hpp"
 #include "zero/checkpoint.hpp"
 #include "zero/error.hpp"

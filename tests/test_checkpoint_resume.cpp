@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "tests/checkpoint_fixtures.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tests/toy_model.hpp"
 
 namespace zero::test {

@@ -70,7 +70,7 @@ struct CheckpointFile {
   std::string name;
   std::int64_t bytes = 0;
   std::uint64_t xxh3 = 0;                 // of the whole file
-  std::int64_t block_bytes = 1 << 20;     // of every block but the last
+  std::int64_t block_bytes = 1;           // of every block but the last
   std::vector<std::uint64_t> block_xxh3;  // of each block, from the start of the file
   std::vector<Entry> entries;             // in the order of the file, nothing between them
   friend bool operator==(const CheckpointFile&, const CheckpointFile&) = default;

@@ -41,8 +41,7 @@ class Passage {
   Passage(Runtime& runtime, std::int64_t scratch_bytes)
       : rt_(runtime),
         scratch_bytes_(static_cast<std::size_t>(scratch_bytes)),
-        memory_(runtime.device, runtime.ledger,
-                scratch_bytes_ + kChunkElems * sizeof(float)) {}
+        memory_(runtime.device, runtime.ledger, scratch_bytes_ + kChunkElems * sizeof(float)) {}
 
   // `kind`: how the file has it.
   void read(CheckpointReader& reader, const StoredRange& to, StateKind kind) {
@@ -55,8 +54,7 @@ class Passage {
       const std::size_t bytes = static_cast<std::size_t>(elems) * dtype_bytes(stored);
       reader.read(kind, to.range.param, at, at + elems, to.range.part, {raw, bytes}, scratch);
       convert(raw, stored, to.range.dtype, elems);
-      kernels::copy(to.memory + (at - to.range.begin) * element, raw, elems * element,
-                    rt_.compute);
+      kernels::copy(to.memory + (at - to.range.begin) * element, raw, elems * element, rt_.compute);
       rt_.compute.synchronize();  // the memory is used again
     }
   }
@@ -230,10 +228,11 @@ int Checkpointer::window_of(const CheckpointManifest& saved, const LoadOptions& 
       saved.window, ", and this run (", rt.accumulation_steps(), " micro-steps, ", rt.world_size(),
       " ranks, ", kind, ") cannot continue that window");
   if (!options.restart_window) {
-    throw CheckpointError(concat(why,
-                                 ". It can with as many ranks and micro-steps at a stage that keeps "
-                                 "gradients in the same way; LoadOptions::restart_window = true "
-                                 "begins the window anew"));
+    throw CheckpointError(
+        concat(why,
+               ". It can with as many ranks and micro-steps at a stage that keeps "
+               "gradients in the same way; LoadOptions::restart_window = true "
+               "begins the window anew"));
   }
   notes.push_back(why + ": the window begins anew");
   return 0;
@@ -275,8 +274,7 @@ void Checkpointer::read_window(CheckpointReader& reader, int micro_step) {
   clear_window();
   Passage passage(p_.rt, CheckpointReader::kMostScratchBytes);
   for (const StoredRange& mine : ranges_.gradients(micro_step)) {
-    const std::vector<std::string> parts =
-        reader.parts(StateKind::kGradients, mine.range.param);
+    const std::vector<std::string> parts = reader.parts(StateKind::kGradients, mine.range.param);
     const ParamState& param = p_.rt.params[static_cast<std::size_t>(mine.param)];
     const Bucket& bucket = p_.rt.layout.bucket(param.place.bucket);
     const bool local = p_.stage.grad_home(bucket) != GradHome::kSharded;
@@ -371,8 +369,8 @@ void Checkpointer::restore_groups(const CheckpointManifest& saved,
                                   {"beta2", &ParamGroup::beta2, true},
                                   {"eps", &ParamGroup::eps, false},
                                   {"weight_decay", &ParamGroup::weight_decay, false}};
-  const std::size_t groups = std::min(
-      {rt.groups.size(), saved.groups.size(), saved.initial_groups.size()});
+  const std::size_t groups =
+      std::min({rt.groups.size(), saved.groups.size(), saved.initial_groups.size()});
   for (std::size_t i = 0; i < rt.groups.size(); ++i) {
     rt.groups[i] = p_.initial_groups[i];
     if (i >= groups) continue;

@@ -32,8 +32,8 @@ FileSystem& files_of(const SaveOptions& options) {
 std::string effective_json(const Config& config) {
   std::string text = "{";
   for (const EffectiveValue& value : config.effective()) {
-    text += concat(text.size() > 1 ? "," : "", detail::quoted(value.path), ":{\"value\":",
-                   value.value, ",\"origin\":", detail::quoted(value.origin), "}");
+    text += concat(text.size() > 1 ? "," : "", detail::quoted(value.path),
+                   ":{\"value\":", value.value, ",\"origin\":", detail::quoted(value.origin), "}");
   }
   return text + "}";
 }
@@ -135,8 +135,8 @@ void Checkpointer::wait() {
 void Checkpointer::save(const std::string& directory, std::int64_t step,
                         const SaveOptions& options) {
   if (step < 0 || options.keep < 0) {
-    throw UsageError(concat("save(): step is ", step, " and keep ", options.keep,
-                            "; both must be 0 or more"));
+    throw UsageError(
+        concat("save(): step is ", step, " and keep ", options.keep, "; both must be 0 or more"));
   }
   wait();
   p_.reducer.finish();
@@ -290,7 +290,7 @@ CheckpointManifest Checkpointer::manifest(std::int64_t step, const std::string& 
   m.groups_by_hand = p_.rates.by_hand();
   m.has_moments = rt.config.optimizer.kind == OptimizerKind::kAdam;
   m.config = effective_json(rt.config);
-  m.scheduler = p_.own_schedule ? "the program's own"
+  m.scheduler = p_.own_schedule       ? "the program's own"
                 : rt.config.scheduler ? rt.config.scheduler->type
                                       : "";
   m.scheduler_settings = schedule_text();

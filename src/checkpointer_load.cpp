@@ -27,6 +27,12 @@ bool is_weight(StateKind kind) {
   return kind == StateKind::kMasterWeights || kind == StateKind::kFrozen;
 }
 
+// Of sums of a rank: false where nothing had been added on it yet.
+bool has_part(const CheckpointReader& reader, const StateRange& range) {
+  const std::vector<std::string> parts = reader.parts(range.kind, range.param);
+  return std::find(parts.begin(), parts.end(), range.part) != parts.end();
+}
+
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (const std::int64_t dimension : shape) {
@@ -118,6 +124,7 @@ LoadReport Checkpointer::load(const std::string& path, const LoadOptions& option
     reader = std::make_unique<CheckpointReader>(files, report.folder);
     check_model(*reader, options, report.notes);
     report.micro_step = window_of(reader->manifest(), options, report.notes);
+    check_window(*reader, report.micro_step);
   } catch (const std::exception& failure) {
     error = failure.what();
   }
@@ -173,6 +180,10 @@ void Checkpointer::check_model(const CheckpointReader& reader, const LoadOptions
                           shape_text(param.spec.shape), " in this run"));
     }
     if (options.weights_only) continue;
+    if (theirs->group != param.spec.group) {
+      notes.push_back(concat("parameter ", name, " was in param group ", theirs->group,
+                             " when it was saved and is in ", param.spec.group));
+    }
     if (theirs->dtype != param.dtype) {
       differ(false, concat("parameter ", name, " is ", dtype_name(theirs->dtype), " in it and ",
                            dtype_name(param.dtype), " in this run"));
@@ -253,6 +264,19 @@ void Checkpointer::read_states(CheckpointReader& reader, const LoadOptions& opti
   }
 }
 
+void Checkpointer::check_window(const CheckpointReader& reader, int micro_step) const {
+  if (micro_step == 0) return;
+  for (const StoredRange& mine : ranges_.gradients(micro_step)) {
+    if (!has_part(reader, mine.range)) continue;
+    const DType stored = reader.dtype(StateKind::kGradients, mine.range.param, mine.range.part);
+    if (stored == mine.range.dtype) continue;
+    throw CheckpointError(concat("sums of gradients of ", mine.range.param, " are ",
+                                 dtype_name(stored), " in ", reader.folder(), " and ",
+                                 dtype_name(mine.range.dtype),
+                                 " in this run (data_types.grad_accum_dtype)"));
+  }
+}
+
 // The norm is taken over whole shards: padding holds zeros.
 void Checkpointer::clear_window() {
   const auto clear = [&](std::byte* data, std::int64_t bytes) {
@@ -274,20 +298,11 @@ void Checkpointer::read_window(CheckpointReader& reader, int micro_step) {
   clear_window();
   Passage passage(p_.rt, CheckpointReader::kMostScratchBytes);
   for (const StoredRange& mine : ranges_.gradients(micro_step)) {
-    const std::vector<std::string> parts = reader.parts(StateKind::kGradients, mine.range.param);
     const ParamState& param = p_.rt.params[static_cast<std::size_t>(mine.param)];
     const Bucket& bucket = p_.rt.layout.bucket(param.place.bucket);
     const bool local = p_.stage.grad_home(bucket) != GradHome::kSharded;
-    // On that rank nothing had been added yet.
-    if (local && std::find(parts.begin(), parts.end(), mine.range.part) == parts.end()) continue;
+    if (local && !has_part(reader, mine.range)) continue;
     if (local && !p_.reducer.has_sum(bucket)) p_.reducer.begin_sum(bucket);
-    const DType stored = reader.dtype(StateKind::kGradients, mine.range.param, mine.range.part);
-    if (stored != mine.range.dtype) {
-      throw CheckpointError(concat("sums of gradients of ", mine.range.param, " are ",
-                                   dtype_name(stored), " in ", reader.folder(), " and ",
-                                   dtype_name(mine.range.dtype),
-                                   " in this run (data_types.grad_accum_dtype)"));
-    }
     passage.read(reader, mine, StateKind::kGradients);
   }
 }

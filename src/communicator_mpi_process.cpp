@@ -217,19 +217,22 @@ void MpiProcess::at_exit(int status) noexcept {
   if (getpid() != process_id_) return;  // a child that was forked
   int ended = 0;
   MPI_Finalized(&ended);
-  if (ended != 0) return;
   if (link_ == nullptr) {  // it could not be begun
-    if (status != 0) abort(status);
+    if (ended == 0 && status != 0) abort(status);
     return;
   }
   flush();
-  if (!owned_ && status == 0 && link_->board().failure().empty()) return;
-  said_goodbye_ = true;
-  if (!farewell(status)) abort(status);
-  link_->board().close();
-  if (owned_)
-    with_deadline(link_->timeout_s(), concat("rank ", rank_, ": MPI_Finalize"),
-                  [] { MPI_Finalize(); });
+  const bool failed = !link_->board().failure().empty();
+  // Who has begun MPI, and forgets to end it, need not be helped where all is well.
+  if (ended == 0 && (owned_ || failed || status != 0)) {
+    said_goodbye_ = true;
+    if (!farewell(status)) abort(status);
+    link_->board().close();
+    if (owned_) {
+      with_deadline(link_->timeout_s(), concat("rank ", rank_, ": MPI_Finalize"),
+                    [] { MPI_Finalize(); });
+    }
+  }
   if (status == 0 && !link_->board().failure().empty()) {
     flush();
     std::_Exit(1);  // nothing that failed ends well

@@ -62,3 +62,11 @@ ends 4 mismatch 2 'rank 0 is at #6 all_gather of bucket 5, 100000 x fp32' \
 deadline=1 ends 2 absent 1 'rank 0 of 2: MPI_Init_thread was not done after 1 s'
 deadline=2 ends 2 late_end 1 'rank 0 has ended, and rank 1 has not and does not answer'
 ends 2 bad_end 1
+
+# Programs that begin and end MPI themselves.
+ln -sf "$ZERO_BIN_DIR/mpi_own" fault
+mpi 2 "$work/fault" ok >out 2>&1 || fail "own MPI: $(cat out)"
+[[ $(sort out | tr '\n' '.') == "rank 0 is done.rank 1 is done." ]] || fail "own MPI: $(cat out)"
+ends 2 stop 1 'rank 0 has ended, and rank 1 has not and does not answer'
+ends 2 serialized 1 'MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...)'
+ends 2 swallow 1 'rank 1 left its world on an error'

@@ -115,7 +115,8 @@ class ZeroOptimizer {
 
   // Checks everything, keeps to runtime.memory_budget, allocates, takes rank 0's values, and points
   // the model at its memory. From here on memory does not grow. Collective. Throws ConfigError
-  // before anything is allocated.
+  // before anything is allocated for the model; also on every rank where version, configuration or
+  // parameters are not the same on all: it has the first difference, as two ranks have it.
   void prepare();
 
   // --- Training ---

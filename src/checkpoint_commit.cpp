@@ -64,13 +64,15 @@ std::string list_of(const std::set<int>& ranks) {
 }
 
 std::vector<CheckpointFile> collect(FileSystem& files, const std::string& folder, int world_size,
-                                    Clock::time_point deadline) {
+                                    Clock::time_point deadline,
+                                    const std::atomic<bool>* given_up) {
   std::vector<CheckpointFile> collected(static_cast<std::size_t>(world_size));
   std::set<int> awaited;
   for (int rank = 0; rank < world_size; ++rank) awaited.insert(awaited.end(), rank);
   auto pause = std::chrono::milliseconds(1);
   for (;;) {
-    const bool last_look = Clock::now() >= deadline;
+    const bool last_look =
+        Clock::now() >= deadline || (given_up != nullptr && given_up->load());
     const std::vector<std::string> names = files.list(folder);
     for (auto rank = awaited.begin(); rank != awaited.end();) {
       const std::string name = record_file(*rank);
@@ -113,9 +115,10 @@ void check_sizes(FileSystem& files, const std::string& folder,
 
 // Everything up to the moment from which it is a checkpoint.
 std::string complete(FileSystem& files, const std::string& root, const std::string& name,
-                     CheckpointManifest& manifest, Clock::time_point deadline) {
+                     CheckpointManifest& manifest, Clock::time_point deadline,
+                     const std::atomic<bool>* given_up) {
   const std::string folder = join(root, name);
-  manifest.files = collect(files, folder, manifest.world_size, deadline);
+  manifest.files = collect(files, folder, manifest.world_size, deadline, given_up);
   check_sizes(files, folder, manifest.files);
   make_index(manifest, folder);
   const std::string text = manifest_text(manifest);
@@ -163,10 +166,11 @@ void publish_failure(FileSystem& files, const std::string& folder, int rank,
 }
 
 std::string commit(FileSystem& files, const std::string& root, const std::string& name,
-                   CheckpointManifest manifest, Clock::time_point deadline, int keep) {
+                   CheckpointManifest manifest, Clock::time_point deadline, int keep,
+                   const std::atomic<bool>* given_up) {
   std::string path;
   try {
-    path = complete(files, root, name, manifest, deadline);
+    path = complete(files, root, name, manifest, deadline, given_up);
   } catch (const Error& error) {
     abandon(files, root, name);
     throw CheckpointError(concat("the checkpoint of step ", manifest.step, " in ", root,

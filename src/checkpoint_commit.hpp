@@ -12,6 +12,7 @@
 // folder.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -38,10 +39,11 @@ void publish_failure(FileSystem& files, const std::string& folder, int rank,
 // that step if there is one. Then keeps the newest `keep` checkpoints (0: all), this one, and the
 // one that `latest` names. Returns its path.
 // On an error before it is a checkpoint ROOT/NAME is removed as far as that can be done: a rank
-// that failed, or published nothing by the deadline, is named.
+// that failed, or published nothing by the deadline, is named. `given_up`, if not null, set
+// meanwhile ends the wait as the deadline does.
 std::string commit(FileSystem& files, const std::string& root, const std::string& name,
                    CheckpointManifest manifest, std::chrono::steady_clock::time_point deadline,
-                   int keep);
+                   int keep, const std::atomic<bool>* given_up = nullptr);
 
 // Removes ROOT/NAME; for a save that is given up before commit(). Never throws.
 void abandon(FileSystem& files, const std::string& root, const std::string& name) noexcept;

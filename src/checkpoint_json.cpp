@@ -77,7 +77,9 @@ std::string param_text(const CheckpointParam& param) {
                {"group", param.group},
                {"has_state", param.has_state},
                {"requires_grad", param.requires_grad},
-               {"step_count", param.step_count}});
+               {"step_count", param.step_count},
+               {"contributions", param.contributions},
+               {"touched", param.touched}});
 }
 
 std::string group_text(const ParamGroup& group) {
@@ -191,7 +193,9 @@ CheckpointParam read_param(const At& at) {
           at["group"].integer<int>(),
           at["has_state"].boolean(),
           at["requires_grad"].boolean(),
-          at["step_count"].integer<std::int64_t>()};
+          at["step_count"].integer<std::int64_t>(),
+          at["contributions"].integer<std::int32_t>(),
+          at["touched"].boolean()};
 }
 
 ParamGroup read_group(const At& at) {
@@ -215,7 +219,9 @@ std::string manifest_text(const CheckpointManifest& m) {
                        {"iteration", m.scaler.iteration},
                        {"last_overflow", m.scaler.last_overflow},
                        {"hysteresis_left", m.scaler.hysteresis_left}};
-  const Json scheduler = {{"type", m.scheduler}, {"position", m.scheduler_position}};
+  const Json scheduler = {{"type", m.scheduler},
+                          {"settings", m.scheduler_settings},
+                          {"position", m.scheduler_position}};
   std::string text = "{";
   const auto row = [&](const char* key, const std::string& value) {
     text += detail::concat("\"", key, "\": ", value, ",\n");
@@ -230,9 +236,12 @@ std::string manifest_text(const CheckpointManifest& m) {
   row("skipped_steps", line(m.skipped_steps));
   row("micro_step", line(m.micro_step));
   row("accumulation_steps", line(m.accumulation_steps));
+  row("window", line(m.window));
   row("scaler", line(scaler));
   row("scheduler", line(scheduler));
   row("groups", lines(m.groups, group_text));
+  row("initial_groups", lines(m.initial_groups, group_text));
+  row("groups_by_hand", line(m.groups_by_hand));
   row("config", line(embedded(m.config, "configuration")));
   row("user_data", line(embedded(m.user_data, "user data")));
   row("params", lines(m.params, param_text));
@@ -259,14 +268,18 @@ CheckpointManifest parse_manifest(std::span<const std::byte> text, const std::st
   m.skipped_steps = at["skipped_steps"].integer<std::int64_t>();
   m.micro_step = at["micro_step"].integer<std::int64_t>();
   m.accumulation_steps = at["accumulation_steps"].integer<std::int64_t>();
+  m.window = at["window"].text();
   const At scaler = at["scaler"];
   m.scaler = {scaler["dynamic"].boolean(), scaler["scale"].number(),
               scaler["iteration"].integer<std::int64_t>(),
               scaler["last_overflow"].integer<std::int64_t>(),
               scaler["hysteresis_left"].integer<std::int32_t>()};
   m.scheduler = at["scheduler"]["type"].text();
+  m.scheduler_settings = at["scheduler"]["settings"].text();
   m.scheduler_position = at["scheduler"]["position"].integer<std::int64_t>();
   m.groups = at["groups"].each(read_group);
+  m.initial_groups = at["initial_groups"].each(read_group);
+  m.groups_by_hand = at["groups_by_hand"].boolean();
   m.config = at["config"].embedded();
   m.user_data = at["user_data"].embedded();
   m.params = at["params"].each(read_param);

@@ -1,12 +1,14 @@
 #include "src/registration.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <limits>
+#include <string_view>
 
 #include "src/config_schema.hpp"
 #include "src/config_wire.hpp"
 #include "zero/error.hpp"
+#include "zero/version.hpp"
 
 namespace zero {
 
@@ -235,32 +237,29 @@ ModelShape Registration::shape() const {
   return model;
 }
 
-std::string Registration::summary() const {
-  const Config& config = rt_.config;
-  const auto exact = [](double value) { return std::bit_cast<std::uint64_t>(value); };
-  std::string all = concat(config.zero.stage, ' ', config.zero.overlaps(), ' ',
-                           config.zero.prefetch_bucket_size, ' ', exact(config.gradient_clipping),
-                           ' ', rt_.accumulation_steps(), ' ', config.runtime.reproducible, ' ',
-                           config.managed_accumulation, ' ', config.runtime.nccl_reduction, '\n');
-  // What would let the ranks drift apart without a word: nothing else compares it.
-  const OptimizerSettings& o = config.optimizer;
-  const LossScaleSettings& l = config.loss_scale;
-  all += concat(static_cast<int>(o.kind), ' ', o.decoupled_decay, ' ', o.bias_correction, ' ',
-                config.fp16_enabled.value_or(false), ' ', exact(l.loss_scale), ' ',
-                l.initial_scale_power, ' ', l.loss_scale_window, ' ', l.hysteresis, ' ',
-                l.consecutive_hysteresis, ' ', exact(l.min_loss_scale), ' ',
-                config.grad_accum_dtype ? dtype_name(*config.grad_accum_dtype) : "own", '\n');
-  for (const ParamState& param : rt_.params) {
-    all += concat(param.spec.name, ' ', dtype_name(param.dtype), ' ', param.spec.group, ' ',
-                  param.has_state, ' ', param.place.bucket, ' ', param.place.offset);
-    for (const std::int64_t dimension : param.spec.shape) all += concat(' ', dimension);
-    all += '\n';
+std::vector<std::string> Registration::set_up() const {
+  std::vector<std::string> lines = {concat("version of zero: ", kVersion)};
+  // What a rank may have for itself: how long it waits, and the memory that is there for it.
+  constexpr std::array<std::string_view, 3> kOwn = {"runtime.timeout_s", "runtime.memory_budget",
+                                                    "runtime.reserved"};
+  for (const EffectiveValue& value : rt_.config.effective()) {
+    if (std::find(kOwn.begin(), kOwn.end(), value.path) != kOwn.end()) continue;
+    lines.push_back(concat(value.path, ": ", value.value));
   }
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (const char c : all) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return concat("prepare() at stage ", config.zero.stage, " of ", rt_.params.size(),
-                " parameters with ", rt_.layout.model_elems(), " elements, accumulation ",
-                rt_.accumulation_steps(), ", set-up hash ", std::hex, hash);
+  for (std::size_t i = 0; i < rt_.params.size(); ++i) {
+    const ParamState& param = rt_.params[i];
+    std::string shape;
+    for (const std::int64_t size : param.spec.shape) {
+      shape += concat(shape.empty() ? "" : ", ", size);
+    }
+    lines.push_back(concat("parameter ", i, ": ", param.spec.name, " [", shape, "], ",
+                           dtype_name(param.dtype), ", group ", param.spec.group,
+                           param.has_state ? "" : ", frozen", ", of unit"));
+    for (const int unit : param.units) {
+      lines.back() += concat(' ', rt_.units[static_cast<std::size_t>(unit)].name);
+    }
+  }
+  return lines;
 }
 
 int Registration::find(std::string_view name) const {

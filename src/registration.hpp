@@ -32,8 +32,9 @@ class Registration {
   // What was registered, for the planner.
   ModelShape shape() const;
 
-  // What must be the same on all ranks, in one line with a hash. After make_layout().
-  std::string summary() const;
+  // What must be the same on all ranks: version, configuration, parameters, each as "what: value".
+  // After settle_precision().
+  std::vector<std::string> set_up() const;
 
   // Index of a parameter. Throws UsageError for an unknown name.
   int find(std::string_view name) const;

@@ -79,6 +79,7 @@ struct Runtime {
   int rank() const { return comm.rank(); }
   int world_size() const { return comm.world_size(); }
   int accumulation_steps() const { return static_cast<int>(*config.accumulation_steps); }
+  double timeout_s() const { return config.runtime.timeout_s.value_or(300.0); }
   bool reproducible() const { return config.runtime.reproducible; }
   float slots() const {
     return static_cast<float>(static_cast<std::int64_t>(accumulation_steps()) * world_size());
@@ -109,6 +110,18 @@ struct Runtime {
   void compute_after_comm() { compute.wait(comm_stream().record()); }
   // Blocks until nothing that was handed to the streams is running any more, failed or not.
   void drain() noexcept { beside_it.drain(); }
+};
+
+// Memory of the caller that streams work on is his again when a call ends, also by an exception.
+class DrainAtEnd {
+ public:
+  explicit DrainAtEnd(Runtime& runtime) : rt_(runtime) {}
+  ~DrainAtEnd() { rt_.drain(); }
+  DrainAtEnd(const DrainAtEnd&) = delete;
+  DrainAtEnd& operator=(const DrainAtEnd&) = delete;
+
+ private:
+  Runtime& rt_;
 };
 
 }  // namespace zero

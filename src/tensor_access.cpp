@@ -39,18 +39,6 @@ Overlap overlap(const ParamState& param, const Range& range) {
   return {begin, begin - param.place.offset, std::max<std::int64_t>(0, end - begin)};
 }
 
-// The caller's memory is his again when a call ends, also by an exception.
-class DrainAtEnd {
- public:
-  explicit DrainAtEnd(Runtime& runtime) : rt_(runtime) {}
-  ~DrainAtEnd() { rt_.drain(); }
-  DrainAtEnd(const DrainAtEnd&) = delete;
-  DrainAtEnd& operator=(const DrainAtEnd&) = delete;
-
- private:
-  Runtime& rt_;
-};
-
 }  // namespace
 
 void TensorAccess::check(const ParamState& param, Tensor what, std::size_t size) const {

@@ -1,6 +1,7 @@
 // From registration to the first step: checks, the budget, memory, start values.
 #include <algorithm>
 
+#include "src/rank_agreement.hpp"
 #include "src/zero_optimizer_impl.hpp"
 
 namespace zero {
@@ -39,6 +40,8 @@ void ZeroOptimizer::Impl::prepare() {
   require(false, "prepare()");
   registry.check_all();
   registry.settle_precision();
+  initial_groups = rt.groups;
+  own_schedule = rates.scheduled();
   if (const auto& settings = rt.config.scheduler) {
     rates.set_schedule(make_lr_schedule(*settings, rt.groups));
   }
@@ -46,11 +49,8 @@ void ZeroOptimizer::Impl::prepare() {
   keep_to_budget();
   check_backend();
   registry.make_layout();
-  // Before anything is allocated: ranks that were set up differently learn it here, both sides
-  // named.
-  rt.comm_after_compute();
-  rt.comm.barrier({Purpose::kControl, registry.summary()}, rt.comm_stream());
-  rt.compute_after_comm();
+  // Before anything else is allocated: ranks that were set up differently learn it here.
+  require_alike(rt, rt.device.has_memory() ? registry.set_up() : std::vector<std::string>());
   stage = make_stage(rt);
   if (registry.scales_loss()) scaler = LossScaler(rt.config.loss_scale);
   for (const Bucket& bucket : rt.layout.buckets()) {
@@ -66,6 +66,8 @@ void ZeroOptimizer::Impl::prepare() {
   optimizer = std::make_unique<ShardOptimizer>(rt, *stage, *pieces, *vote);
   steps = std::make_unique<StepLog>(rt, *vote, rates, scaler, log);
   tensors = std::make_unique<TensorAccess>(rt, *stage);
+  checkpoints = std::make_unique<Checkpointer>(Checkpointer::Parts{
+      rt, *stage, *reducer, *vote, *steps, rates, scaler, initial_groups, own_schedule});
 }
 
 // Where the communicator puts the slices of the other ranks before it sums them.

@@ -15,6 +15,7 @@
 
 #include "src/file_io.hpp"
 #include "tests/memory_file_system.hpp"
+#include "tests/temporary_folder.hpp"
 #include "zero/error.hpp"
 #include "zero/file_system.hpp"
 
@@ -42,24 +43,6 @@ std::string refusal(Body body) {
   }
   return "";
 }
-
-// An empty folder that is gone afterwards.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "zero-files-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // What every file system does, this machine's and the one that tests have in memory.
 void expect_contract(FileSystem& files, const std::string& root) {
@@ -118,7 +101,7 @@ void expect_contract(FileSystem& files, const std::string& root) {
 }
 
 TEST(FileSystem, ContractOfThisMachine) {
-  const Scratch scratch;
+  const test::TemporaryFolder scratch;
   expect_contract(posix_file_system(), scratch.path());
 }
 
@@ -129,7 +112,7 @@ TEST(FileSystem, ContractInMemory) {
 }
 
 TEST(FileSystem, LinksAreLookedThroughButNotRemovedThrough) {
-  const Scratch scratch;
+  const test::TemporaryFolder scratch;
   FileSystem& files = posix_file_system();
   files.create_folders(scratch / "kept/inside");
   files.create_folder(scratch / "gone");
@@ -146,7 +129,7 @@ TEST(FileSystem, LinksAreLookedThroughButNotRemovedThrough) {
 }
 
 TEST(FileSystem, WhatIsNoPlainFileIsNotOpened) {
-  const Scratch scratch;
+  const test::TemporaryFolder scratch;
   FileSystem& files = posix_file_system();
   EXPECT_EQ(files.kind("/dev/null"), FileKind::kOther);
   EXPECT_THAT(refusal([&] { files.open("/dev/null"); }), HasSubstr("no plain file"));
@@ -156,7 +139,7 @@ TEST(FileSystem, WhatIsNoPlainFileIsNotOpened) {
 
 // The system writes up to the limit and says how much that was; the second call fails.
 TEST(FileSystem, AWriteThatStopsHalfWayIsToldWithItsReason) {
-  const Scratch scratch;
+  const test::TemporaryFolder scratch;
   struct rlimit before {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

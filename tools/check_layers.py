@@ -12,7 +12,7 @@ import sys
 # First match wins. A trailing * also takes the parts of one thing, e.g. src/config_schema.cpp.
 LAYERS = [
     (0, ["include/zero/error.hpp", "include/zero/dtype.hpp", "include/zero/config*.hpp",
-         "include/zero/device_kind.hpp"]),
+         "include/zero/device_kind.hpp", "include/zero/version.hpp"]),
     (0, ["include/zero/scheduler_settings.hpp"]),
     (0, ["src/error*", "src/dtype*", "src/config*"]),
     (1, ["include/zero/device.hpp", "include/zero/ledger.hpp", "include/zero/buffer.hpp"]),
@@ -29,10 +29,10 @@ LAYERS = [
     (4, ["src/grad_reducer*", "src/param_gatherer*", "src/shard_optimizer*"]),
     (4, ["src/grad_norm*", "src/vote*", "src/loss_scaler*", "src/lr_schedule*"]),
     (4, ["src/runtime*", "src/registration*", "src/shard_sum*", "src/bucket_policy*"]),
-    (4, ["src/rates*", "src/owned_pieces*", "src/step_log*"]),
+    (4, ["src/rates*", "src/owned_pieces*", "src/step_log*", "src/rank_*"]),
     (5, ["include/zero/stage.hpp", "src/stage*", "stages/*"]),
     (6, ["include/zero/zero_optimizer.hpp", "include/zero/partition_manager.hpp"]),
-    (6, ["include/zero/checkpoint*.hpp", "include/zero/world.hpp",
+    (6, ["include/zero/checkpoint*.hpp", "include/zero/save_load.hpp", "include/zero/world.hpp",
          "include/zero/nccl.hpp"]),
     (6, ["src/zero_optimizer*", "src/partition_manager*", "src/checkpoint*", "src/world*"]),
     (6, ["src/tensor_access*"]),

@@ -83,7 +83,9 @@ struct CheckpointParam {
   int group = 0;
   bool has_state = true;  // registered trainable: has master weights; else it is kFrozen
   bool requires_grad = true;
-  std::int64_t step_count = 0;  // applied updates
+  std::int64_t step_count = 0;     // applied updates
+  std::int32_t contributions = 1;  // backward passes that bring it a gradient in a micro-step
+  bool touched = false;            // had a gradient on any rank in the open window
 
   std::int64_t numel() const;
   friend bool operator==(const CheckpointParam&, const CheckpointParam&) = default;
@@ -111,12 +113,16 @@ struct CheckpointManifest {
   std::vector<CheckpointParam> params;  // in registration order
   std::vector<CheckpointFile> files;    // by rank
   std::vector<ParamGroup> groups;       // as they were in force
+  std::vector<ParamGroup> initial_groups;  // as the run was set up, before any schedule
+  bool groups_by_hand = false;  // set for the coming update, in the place of the schedule's
   std::string config;                   // JSON: the effective configuration; empty if there is none
   std::int64_t applied_steps = 0, skipped_steps = 0;
   std::int64_t micro_step = 0;  // micro-steps of the coming step that are done
   std::int64_t accumulation_steps = 1;
+  std::string window;  // how the sums of an open window are kept, e.g. "sums of shards"
   CheckpointScaler scaler;
   std::string scheduler;                 // its type; empty if there is none
+  std::string scheduler_settings;        // key and value, a line each
   std::int64_t scheduler_position = -1;  // t of lr_schedule.hpp
   std::string user_data;                 // JSON of the caller's own; empty if there is none
 
@@ -156,7 +162,8 @@ class CheckpointReader {
   const std::string& note() const;    // of find_checkpoint()
 
   // Bytes of scratch memory that read() and verify() need: of the largest block, 1 MiB or less, and
-  // a few more.
+  // a few more. Of what this version writes at most kMostScratchBytes.
+  static constexpr std::int64_t kMostScratchBytes = (std::int64_t{1} << 20) + 64;
   std::int64_t scratch_bytes() const;
 
   // The parts that there are of a parameter's gradients (or other kind), sorted; empty: none.

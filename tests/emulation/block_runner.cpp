@@ -1,14 +1,16 @@
 // The fibers of a block. Built without ThreadSanitizer: what it does between fibers is no part of
 // the program under test, and the order that counts is told by hand.
-#include <ucontext.h>
-
+#include <algorithm>
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
+#include "tests/emulation/context.hpp"
 #include "tests/emulation/emulation.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -18,6 +20,7 @@
 extern "C" {
 void* __tsan_get_current_fiber();
 void* __tsan_create_fiber(unsigned flags);
+void __tsan_destroy_fiber(void* fiber);
 void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
@@ -34,57 +37,13 @@ constexpr unsigned kMostThreads = 1024;
 // neighbours, nor one of threads whose distance is a power of two: none is a multiple of 31.
 #if defined(ZERO_EMULATION_TSAN)
 constexpr std::size_t kApart = 31;
+// To ThreadSanitizer a fiber is a thread, of which it has 8128. So many of them are fibers at most:
+// a block waits until there is room for its threads. Beyond so many a runner keeps none when its
+// grid is done; kept ones leave room for the largest block, so that wait ends.
+constexpr std::size_t kMostFibers = 7600;
+constexpr std::size_t kMostKeptFibers = kMostFibers - kMostThreads;
 #else
 constexpr std::size_t kApart = 1;
-#endif
-
-#if defined(__x86_64__)
-// A stack that waits to go on: where its registers lie. Much faster than swapcontext(), which asks
-// the system for the signal mask on every switch.
-using Context = void*;
-extern "C" void zero_emulation_switch(Context* from, Context to);
-asm(R"(
-.text
-.globl zero_emulation_switch
-.hidden zero_emulation_switch
-.type zero_emulation_switch, @function
-zero_emulation_switch:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-.size zero_emulation_switch, . - zero_emulation_switch
-)");
-void switch_to(Context& from, Context& to) { zero_emulation_switch(&from, to); }
-void make_context(Context& context, char* stack, std::size_t bytes, void (*entry)()) {
-  auto* top = reinterpret_cast<std::uintptr_t*>((reinterpret_cast<std::uintptr_t>(stack) + bytes) /
-                                                16 * 16);
-  *--top = 0;  // nothing to return to
-  *--top = reinterpret_cast<std::uintptr_t>(entry);
-  for (int saved = 0; saved < 6; ++saved) *--top = 0;
-  context = top;
-}
-#else
-using Context = ucontext_t;
-void switch_to(Context& from, Context& to) { swapcontext(&from, &to); }
-void make_context(Context& context, char* stack, std::size_t bytes, void (*entry)()) {
-  getcontext(&context);
-  context.uc_stack.ss_sp = stack;
-  context.uc_stack.ss_size = bytes;
-  context.uc_link = nullptr;
-  makecontext(&context, entry, 0);
-}
 #endif
 
 struct Fiber {
@@ -132,6 +91,8 @@ class BlockRunner {
   static void entry();
   void run_fresh();
   void run_block();
+  void reserve_fibers(std::size_t count);
+  void settle_fibers();
   Fiber* take_fiber();
   Fiber* prepare(Fiber* fiber);
   void enter(Fiber* fiber);
@@ -163,12 +124,48 @@ class BlockRunner {
   Fiber* running_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> idle_;
+  std::size_t reserved_ = 0;  // fibers this grid may need
   Context home_;
   void* home_fake_stack_ = nullptr;
   const void* home_stack_ = nullptr;
   std::size_t home_stack_bytes_ = 0;
   void* home_tsan_ = nullptr;
 };
+
+#if defined(ZERO_EMULATION_TSAN)
+// Of all runners: those they have, and those they may still need. Waited for without a lock, since
+// ThreadSanitizer would take that for an order of the streams.
+constinit std::atomic<std::size_t> fibers_of_all = 0;
+#endif
+
+// Room for `count` fibers in all.
+void BlockRunner::reserve_fibers([[maybe_unused]] std::size_t count) {
+#if defined(ZERO_EMULATION_TSAN)
+  reserved_ = std::max(count, fibers_.size());
+  const std::size_t more = reserved_ - fibers_.size();
+  std::size_t all = fibers_of_all.load();
+  for (;;) {
+    if (all + more > kMostFibers) {
+      std::this_thread::yield();
+      all = fibers_of_all.load();
+    } else if (fibers_of_all.compare_exchange_weak(all, all + more)) {
+      return;
+    }
+  }
+#endif
+}
+
+// Gives back what the grid did not need, and all of it where fibers are scarce.
+void BlockRunner::settle_fibers() {
+#if defined(ZERO_EMULATION_TSAN)
+  if (fibers_of_all.load() > kMostKeptFibers) {
+    for (const auto& fiber : fibers_) __tsan_destroy_fiber(fiber->tsan);
+    idle_.clear();
+    fibers_.clear();
+  }
+  fibers_of_all -= reserved_ - fibers_.size();
+#endif
+}
 
 // Runners whose threads have ended, with their stacks, for threads to come.
 struct RunnerPool {
@@ -337,6 +334,7 @@ void BlockRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) 
 #if defined(ZERO_EMULATION_TSAN)
   home_tsan_ = __tsan_get_current_fiber();
 #endif
+  reserve_fibers(std::size_t{block.x} * block.y * block.z);
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
@@ -346,6 +344,7 @@ void BlockRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) 
     }
   }
   current_ = nullptr;
+  settle_fibers();
 }
 
 }  // namespace

@@ -22,6 +22,12 @@ if(ZERO_SANITIZE)
   add_link_options(-fsanitize=${ZERO_SANITIZE})
 endif()
 
+# Whether threads are watched: what runs on one alone is not built for it and not run.
+set(zero_tsan FALSE)
+if(ZERO_SANITIZE MATCHES "thread")
+  set(zero_tsan TRUE)
+endif()
+
 # For tests and command lines: what they run is in the library, and gtest, gmock, nlohmann/json and
 # CLI11 are slow to optimise (under the sanitizers -O1 takes twice as long). zero_cheap_code(TARGET)
 # adds it after the flags of the build type.

@@ -64,15 +64,13 @@ std::string list_of(const std::set<int>& ranks) {
 }
 
 std::vector<CheckpointFile> collect(FileSystem& files, const std::string& folder, int world_size,
-                                    Clock::time_point deadline,
-                                    const std::atomic<bool>* given_up) {
+                                    Clock::time_point deadline, const std::atomic<bool>* given_up) {
   std::vector<CheckpointFile> collected(static_cast<std::size_t>(world_size));
   std::set<int> awaited;
   for (int rank = 0; rank < world_size; ++rank) awaited.insert(awaited.end(), rank);
   auto pause = std::chrono::milliseconds(1);
   for (;;) {
-    const bool last_look =
-        Clock::now() >= deadline || (given_up != nullptr && given_up->load());
+    const bool last_look = Clock::now() >= deadline || (given_up != nullptr && given_up->load());
     const std::vector<std::string> names = files.list(folder);
     for (auto rank = awaited.begin(); rank != awaited.end();) {
       const std::string name = record_file(*rank);

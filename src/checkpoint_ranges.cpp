@@ -14,10 +14,9 @@ void CheckpointRanges::add(const Bucket& bucket, const Range& range, StateKind k
     const ParamState& param = rt_.params[static_cast<std::size_t>(piece.param)];
     StoredRange stored;
     stored.range = {param.spec.name, kind, piece.param_offset, piece.param_offset + piece.elems,
-                    memory.dtype, part};
+                    memory.dtype,    part};
     stored.param = piece.param;
-    stored.memory =
-        static_cast<std::byte*>(memory.data) + (piece.bucket_offset - first) * element;
+    stored.memory = static_cast<std::byte*>(memory.data) + (piece.bucket_offset - first) * element;
     out.push_back(std::move(stored));
   }
 }

@@ -21,6 +21,10 @@
 
 namespace zero {
 
+namespace checkpoint {
+class ShardWriter;
+}
+
 class Checkpointer {
  public:
   // What it reads and sets. All outlive it.
@@ -34,6 +38,7 @@ class Checkpointer {
     LossScaler& scaler;
     const std::vector<ParamGroup>& initial_groups;  // before any schedule or set_group()
     bool own_schedule;                              // the caller's, not the configuration's
+    const StepLog::Log& log;
   };
   explicit Checkpointer(const Parts& parts);
   // Waits for a save that is under way. An error of it that no one has seen goes to the log.
@@ -59,6 +64,7 @@ class Checkpointer {
   std::string schedule_text() const;
   std::vector<bool> touched_anywhere();
   std::span<const std::byte> snapshot(const std::vector<StoredRange>& ranges);
+  void feed(const std::vector<StoredRange>& ranges, checkpoint::ShardWriter& writer);
   std::string begin(FileSystem& files, const std::string& directory, std::int64_t step);
   std::vector<std::string> gather_text(const std::string& mine, const char* what);
   void agree(const std::string& error, const char* what);
@@ -68,6 +74,7 @@ class Checkpointer {
   int window_of(const CheckpointManifest& saved, const LoadOptions& options,
                 std::vector<std::string>& notes) const;
   void read_states(CheckpointReader& reader, const LoadOptions& options);
+  void check_window(const CheckpointReader& reader, int micro_step) const;
   void clear_window();
   void read_window(CheckpointReader& reader, int micro_step);
   void publish();

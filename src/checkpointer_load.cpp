@@ -27,6 +27,12 @@ bool is_weight(StateKind kind) {
   return kind == StateKind::kMasterWeights || kind == StateKind::kFrozen;
 }
 
+// Of sums of a rank: false where nothing had been added on it yet.
+bool has_part(const CheckpointReader& reader, const StateRange& range) {
+  const std::vector<std::string> parts = reader.parts(range.kind, range.param);
+  return std::find(parts.begin(), parts.end(), range.part) != parts.end();
+}
+
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (const std::int64_t dimension : shape) {
@@ -41,8 +47,7 @@ class Passage {
   Passage(Runtime& runtime, std::int64_t scratch_bytes)
       : rt_(runtime),
         scratch_bytes_(static_cast<std::size_t>(scratch_bytes)),
-        memory_(runtime.device, runtime.ledger,
-                scratch_bytes_ + kChunkElems * sizeof(float)) {}
+        memory_(runtime.device, runtime.ledger, scratch_bytes_ + kChunkElems * sizeof(float)) {}
 
   // `kind`: how the file has it.
   void read(CheckpointReader& reader, const StoredRange& to, StateKind kind) {
@@ -55,8 +60,7 @@ class Passage {
       const std::size_t bytes = static_cast<std::size_t>(elems) * dtype_bytes(stored);
       reader.read(kind, to.range.param, at, at + elems, to.range.part, {raw, bytes}, scratch);
       convert(raw, stored, to.range.dtype, elems);
-      kernels::copy(to.memory + (at - to.range.begin) * element, raw, elems * element,
-                    rt_.compute);
+      kernels::copy(to.memory + (at - to.range.begin) * element, raw, elems * element, rt_.compute);
       rt_.compute.synchronize();  // the memory is used again
     }
   }
@@ -120,6 +124,7 @@ LoadReport Checkpointer::load(const std::string& path, const LoadOptions& option
     reader = std::make_unique<CheckpointReader>(files, report.folder);
     check_model(*reader, options, report.notes);
     report.micro_step = window_of(reader->manifest(), options, report.notes);
+    check_window(*reader, report.micro_step);
   } catch (const std::exception& failure) {
     error = failure.what();
   }
@@ -175,6 +180,10 @@ void Checkpointer::check_model(const CheckpointReader& reader, const LoadOptions
                           shape_text(param.spec.shape), " in this run"));
     }
     if (options.weights_only) continue;
+    if (theirs->group != param.spec.group) {
+      notes.push_back(concat("parameter ", name, " was in param group ", theirs->group,
+                             " when it was saved and is in ", param.spec.group));
+    }
     if (theirs->dtype != param.dtype) {
       differ(false, concat("parameter ", name, " is ", dtype_name(theirs->dtype), " in it and ",
                            dtype_name(param.dtype), " in this run"));
@@ -230,10 +239,11 @@ int Checkpointer::window_of(const CheckpointManifest& saved, const LoadOptions& 
       saved.window, ", and this run (", rt.accumulation_steps(), " micro-steps, ", rt.world_size(),
       " ranks, ", kind, ") cannot continue that window");
   if (!options.restart_window) {
-    throw CheckpointError(concat(why,
-                                 ". It can with as many ranks and micro-steps at a stage that keeps "
-                                 "gradients in the same way; LoadOptions::restart_window = true "
-                                 "begins the window anew"));
+    throw CheckpointError(
+        concat(why,
+               ". It can with as many ranks and micro-steps at a stage that keeps "
+               "gradients in the same way; LoadOptions::restart_window = true "
+               "begins the window anew"));
   }
   notes.push_back(why + ": the window begins anew");
   return 0;
@@ -251,6 +261,19 @@ void Checkpointer::read_states(CheckpointReader& reader, const LoadOptions& opti
     } else if (!options.weights_only && theirs->has_state && saved.has_moments) {
       passage.read(reader, mine, mine.range.kind);
     }
+  }
+}
+
+void Checkpointer::check_window(const CheckpointReader& reader, int micro_step) const {
+  if (micro_step == 0) return;
+  for (const StoredRange& mine : ranges_.gradients(micro_step)) {
+    if (!has_part(reader, mine.range)) continue;
+    const DType stored = reader.dtype(StateKind::kGradients, mine.range.param, mine.range.part);
+    if (stored == mine.range.dtype) continue;
+    throw CheckpointError(concat("sums of gradients of ", mine.range.param, " are ",
+                                 dtype_name(stored), " in ", reader.folder(), " and ",
+                                 dtype_name(mine.range.dtype),
+                                 " in this run (data_types.grad_accum_dtype)"));
   }
 }
 
@@ -275,21 +298,11 @@ void Checkpointer::read_window(CheckpointReader& reader, int micro_step) {
   clear_window();
   Passage passage(p_.rt, CheckpointReader::kMostScratchBytes);
   for (const StoredRange& mine : ranges_.gradients(micro_step)) {
-    const std::vector<std::string> parts =
-        reader.parts(StateKind::kGradients, mine.range.param);
     const ParamState& param = p_.rt.params[static_cast<std::size_t>(mine.param)];
     const Bucket& bucket = p_.rt.layout.bucket(param.place.bucket);
     const bool local = p_.stage.grad_home(bucket) != GradHome::kSharded;
-    // On that rank nothing had been added yet.
-    if (local && std::find(parts.begin(), parts.end(), mine.range.part) == parts.end()) continue;
+    if (local && !has_part(reader, mine.range)) continue;
     if (local && !p_.reducer.has_sum(bucket)) p_.reducer.begin_sum(bucket);
-    const DType stored = reader.dtype(StateKind::kGradients, mine.range.param, mine.range.part);
-    if (stored != mine.range.dtype) {
-      throw CheckpointError(concat("sums of gradients of ", mine.range.param, " are ",
-                                   dtype_name(stored), " in ", reader.folder(), " and ",
-                                   dtype_name(mine.range.dtype),
-                                   " in this run (data_types.grad_accum_dtype)"));
-    }
     passage.read(reader, mine, StateKind::kGradients);
   }
 }
@@ -371,8 +384,8 @@ void Checkpointer::restore_groups(const CheckpointManifest& saved,
                                   {"beta2", &ParamGroup::beta2, true},
                                   {"eps", &ParamGroup::eps, false},
                                   {"weight_decay", &ParamGroup::weight_decay, false}};
-  const std::size_t groups = std::min(
-      {rt.groups.size(), saved.groups.size(), saved.initial_groups.size()});
+  const std::size_t groups =
+      std::min({rt.groups.size(), saved.groups.size(), saved.initial_groups.size()});
   for (std::size_t i = 0; i < rt.groups.size(); ++i) {
     rt.groups[i] = p_.initial_groups[i];
     if (i >= groups) continue;

@@ -2,8 +2,8 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <iostream>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -32,8 +32,8 @@ FileSystem& files_of(const SaveOptions& options) {
 std::string effective_json(const Config& config) {
   std::string text = "{";
   for (const EffectiveValue& value : config.effective()) {
-    text += concat(text.size() > 1 ? "," : "", detail::quoted(value.path), ":{\"value\":",
-                   value.value, ",\"origin\":", detail::quoted(value.origin), "}");
+    text += concat(text.size() > 1 ? "," : "", detail::quoted(value.path),
+                   ":{\"value\":", value.value, ",\"origin\":", detail::quoted(value.origin), "}");
   }
   return text + "}";
 }
@@ -93,6 +93,9 @@ struct Checkpointer::Job {
     write([&](checkpoint::ShardWriter& writer) { writer.append(bytes); });
     if (rank == 0) commit();
   }
+  void end() {
+    if (thread.joinable()) thread.join();
+  }
 };
 
 Checkpointer::Checkpointer(const Parts& parts)
@@ -100,10 +103,10 @@ Checkpointer::Checkpointer(const Parts& parts)
 
 Checkpointer::~Checkpointer() {
   if (job_ == nullptr) return;
-  job_->thread.join();
-  if (job_->error.empty()) return;
-  std::cerr << concat("zero: the last checkpoint was not saved: rank ", job_->rank, ": ",
-                      job_->error, '\n');
+  job_->end();
+  if (!job_->error.empty() && p_.log) {
+    p_.log("the last checkpoint was not saved: " + job_->error);
+  }
 }
 
 void Checkpointer::give_up() noexcept {
@@ -126,7 +129,7 @@ void Checkpointer::agree(const std::string& error, const char* what) {
 void Checkpointer::wait() {
   std::string error;
   if (job_ != nullptr) {
-    job_->thread.join();
+    job_->end();
     error = std::exchange(job_, nullptr)->error;
   }
   agree(error, "saving a checkpoint");
@@ -135,8 +138,8 @@ void Checkpointer::wait() {
 void Checkpointer::save(const std::string& directory, std::int64_t step,
                         const SaveOptions& options) {
   if (step < 0 || options.keep < 0) {
-    throw UsageError(concat("save(): step is ", step, " and keep ", options.keep,
-                            "; both must be 0 or more"));
+    throw UsageError(
+        concat("save(): step is ", step, " and keep ", options.keep, "; both must be 0 or more"));
   }
   wait();
   p_.reducer.finish();
@@ -145,55 +148,64 @@ void Checkpointer::save(const std::string& directory, std::int64_t step,
   const std::vector<StoredRange> ranges = ranges_.to_save();
   rt.compute.synchronize();
   rt.comm.check();
+  std::span<const std::byte> copied;
+  if (options.async) {
+    std::string error;
+    try {
+      copied = snapshot(ranges);
+    } catch (const OutOfMemory& failure) {
+      error = failure.what();
+    }
+    agree(error, "saving a checkpoint");
+  }
   FileSystem& files = files_of(options);
   std::string temporary = begin(files, directory, step);
-  const std::span<const std::byte> copied =
-      options.async ? snapshot(ranges) : std::span<const std::byte>();
   if (!rt.device.has_memory()) {
     if (!options.async) const Staging chunk(rt.device, rt.ledger, kChunk);
     return;
   }
-  job_.reset(new Job{.files = files,
-                     .root = directory,
-                     .temporary = std::move(temporary),
-                     .rank = rt.rank(),
-                     .world_size = rt.world_size(),
-                     .manifest = std::move(head),
-                     .timeout_s = rt.timeout_s(),
-                     .keep = options.keep,
-                     .ranges = names(ranges)});
+  std::unique_ptr<Job> job(new Job{.files = files,
+                                   .root = directory,
+                                   .temporary = std::move(temporary),
+                                   .rank = rt.rank(),
+                                   .world_size = rt.world_size(),
+                                   .manifest = std::move(head),
+                                   .timeout_s = rt.timeout_s(),
+                                   .keep = options.keep,
+                                   .ranges = names(ranges)});
   if (options.async) {
-    job_->bytes = copied;
-    job_->thread = std::thread([job = job_.get()] { job->run_beside(); });
+    job->bytes = copied;
+    job_ = std::move(job);
+    try {
+      job_->thread = std::thread([beside = job_.get()] { beside->run_beside(); });
+    } catch (const std::system_error&) {  // no thread to be had: training waits
+      job_->run_beside();
+    }
     return;
   }
-  const std::unique_ptr<Job> job = std::move(job_);
-  {
-    const Staging chunk(rt.device, rt.ledger, kChunk);
-    job->write([&](checkpoint::ShardWriter& writer) {
-      for (const StoredRange& range : ranges) {
-        for (std::size_t at = 0; at < range.bytes(); at += kChunk) {
-          const std::size_t bytes = std::min(kChunk, range.bytes() - at);
-          kernels::copy(chunk.data(), range.memory + at, static_cast<std::int64_t>(bytes),
-                        rt.compute);
-          rt.compute.synchronize();
-          writer.append({chunk.data(), bytes});
-        }
-      }
-    });
-  }
-  std::exception_ptr failure;
+  job->write([&](checkpoint::ShardWriter& writer) { feed(ranges, writer); });
   try {
     agree(job->error, "saving a checkpoint");
   } catch (const CheckpointError&) {
-    failure = std::current_exception();
-  }
-  if (failure != nullptr) {
     if (rt.rank() == 0) checkpoint::abandon(files, directory, job->temporary);
-    std::rethrow_exception(failure);
+    throw;
   }
   if (rt.rank() == 0) job->commit();
   agree(job->error, "saving a checkpoint");
+}
+
+// From the device to the file, a part at a time.
+void Checkpointer::feed(const std::vector<StoredRange>& ranges, checkpoint::ShardWriter& writer) {
+  Runtime& rt = p_.rt;
+  const Staging chunk(rt.device, rt.ledger, kChunk);
+  for (const StoredRange& range : ranges) {
+    for (std::size_t at = 0; at < range.bytes(); at += kChunk) {
+      const std::size_t bytes = std::min(kChunk, range.bytes() - at);
+      kernels::copy(chunk.data(), range.memory + at, static_cast<std::int64_t>(bytes), rt.compute);
+      rt.compute.synchronize();
+      writer.append({chunk.data(), bytes});
+    }
+  }
 }
 
 // The temporary folder that rank 0 makes, on all ranks.
@@ -290,7 +302,7 @@ CheckpointManifest Checkpointer::manifest(std::int64_t step, const std::string& 
   m.groups_by_hand = p_.rates.by_hand();
   m.has_moments = rt.config.optimizer.kind == OptimizerKind::kAdam;
   m.config = effective_json(rt.config);
-  m.scheduler = p_.own_schedule ? "the program's own"
+  m.scheduler = p_.own_schedule       ? "the program's own"
                 : rt.config.scheduler ? rt.config.scheduler->type
                                       : "";
   m.scheduler_settings = schedule_text();

@@ -38,7 +38,10 @@ class MpiCommunicator final : public Communicator {
   void set_timeout(std::chrono::duration<double> timeout) override {
     link_.set_timeout(checked_seconds(timeout));
   }
-  void abort(const std::string& reason) noexcept override { link_.board().fail(reason); }
+  void abort(const std::string& reason) noexcept override {
+    const std::string self = concat("rank ", rank());
+    link_.board().fail(reason.starts_with(self + " ") ? reason : self + " gave up: " + reason);
+  }
 
   void reduce_scatter(const void* send, DType send_dtype, void* recv, DType recv_dtype,
                       std::int64_t shard_elems, const Reduction& reduction, const OpTag& tag,
@@ -160,11 +163,11 @@ class MpiCommunicator final : public Communicator {
 
 bool mpi_is_built() noexcept { return true; }
 
-int mpi_local_rank() { return MpiProcess::get(MpiSettings{}.timeout_s).local_rank(); }
+int mpi_local_rank() { return MpiProcess::get({}).local_rank(); }
 
 std::unique_ptr<Communicator> make_mpi_communicator(const MpiSettings& settings) {
-  MpiProcess& process =
-      MpiProcess::get(checked_seconds(std::chrono::duration<double>(settings.timeout_s)));
+  checked_seconds(std::chrono::duration<double>(settings.timeout_s));
+  MpiProcess& process = MpiProcess::get(settings);
   auto communicator = std::make_unique<MpiCommunicator>(process);
   process.link().set_timeout(settings.timeout_s);
   process.link().set_most_bytes_at_once(settings.most_bytes_at_once);

@@ -8,13 +8,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "zero/communicator.hpp"
 
 namespace zero::detail {
 
 struct MpiSettings {
-  double timeout_s = 300;  // of beginning, and of every wait for other ranks
+  double timeout_s = 300;  // of every wait for other ranks
+  double start_timeout_s = 300;
+  std::string who = "a process";  // for messages before MPI knows
   // MPI counts in int; what is longer goes in several messages.
   std::int64_t most_bytes_at_once = std::int64_t{1} << 30;
 };

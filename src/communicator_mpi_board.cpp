@@ -237,11 +237,11 @@ bool MpiBoard::all_have_ended(bool but_silent_ones) const {
   return true;
 }
 
-std::vector<int> MpiBoard::not_ended() const {
+std::vector<int> MpiBoard::silent() const {
   const std::lock_guard lock(mutex_);
   std::vector<int> ranks;
   for (int other = 0; other < world_size_; ++other) {
-    if (other != rank_ && !peer(other).end) ranks.push_back(other);
+    if (peer(other).silent && !peer(other).end) ranks.push_back(other);
   }
   return ranks;
 }

@@ -56,7 +56,8 @@ class MpiBoard {
   void say_goodbye() noexcept;
   // Whether all others have said so, but those that did not answer when they were asked.
   bool all_have_ended(bool but_silent_ones) const;
-  std::vector<int> not_ended() const;
+  // Those that had not ended and did not answer when they were asked.
+  std::vector<int> silent() const;
 
   // No calls of MPI any more: a request is left that may write to memory that is someone else's.
   void freeze() { frozen_ = true; }

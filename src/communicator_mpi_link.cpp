@@ -255,28 +255,26 @@ void MpiLink::look_at_others() const {
   }
 }
 
+// Names the ranks that are late, and says what all are at; the others hear the first of it.
 void MpiLink::late(double waited_s) {
   const std::vector<int> ranks = outstanding();
   board_.ask(kPatienceS);
   look_at_others();  // another rank has been faster
-  std::string text = concat("rank ", rank_, " waited ", waited_s, " s in ", doing_, " for ");
+  std::string text;
   std::string table;
   for (int other = 0; other < world_size_; ++other) {
-    const bool is_late = std::find(ranks.begin(), ranks.end(), other) != ranks.end();
     const std::string& heard = heard_[static_cast<std::size_t>(other)];
     const auto answer = board_.answer_of(other);
-    if (is_late) {
-      if (other != ranks.front()) text += "; ";
-      text += concat("rank ", other, ", ");
-      text += answer ? "which is " + *answer
-                     : concat(
-                           "which does not answer (stopped, dead or cut off), and whose last "
-                           "operation was ",
-                           heard);
-    }
-    table += concat("\n  rank ", other, ": ", answer ? *answer : "no answer; in or after " + heard);
+    table +=
+        concat("\n  rank ", other, ": ", answer ? *answer : "no answer; last heard of in " + heard);
+    if (std::find(ranks.begin(), ranks.end(), other) == ranks.end()) continue;
+    text += concat(text.empty() ? "" : "; ", "rank ", other, ", whose last operation was ", heard,
+                   answer ? ", and which is " + answer->substr(0, answer->find("; before: "))
+                          : ", and which does not answer (stopped, dead or cut off)");
   }
-  throw CommError(text + "\nlast operations:" + table);
+  text = concat("rank ", rank_, " waited ", waited_s, " s in ", doing_, " for ", text);
+  board_.fail(text);
+  throw CommError(text + "\nlast operations of all ranks:" + table);
 }
 
 void MpiLink::give_up(const std::string& reason) noexcept {

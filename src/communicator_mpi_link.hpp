@@ -33,6 +33,7 @@ class MpiLink {
   int world_size() const { return world_size_; }
   MpiBoard& board() { return board_; }
   void set_timeout(double timeout_s) { timeout_s_ = timeout_s; }
+  double timeout_s() const { return timeout_s_; }
   void set_most_bytes_at_once(std::int64_t bytes) { most_bytes_at_once_ = bytes; }
   // For one issuing thread.
   std::uint64_t next_sequence() { return ++issued_; }

@@ -20,6 +20,7 @@ using Seconds = std::chrono::duration<double>;
 
 // After a failure the others get so long to print what they have to say.
 constexpr double kGraceS = 2;
+constexpr double kPatienceS = 1.5;                // for the answers of others
 constexpr std::chrono::milliseconds kPeriod{10};  // in which the service thread looks
 
 // For calls that wait for other ranks whatever one does: ends the process when it takes too long.
@@ -31,8 +32,8 @@ void with_deadline(double timeout_s, const std::string& what, const Call& call) 
   std::thread watch([&] {
     std::unique_lock lock(mutex);
     if (wake.wait_for(lock, Seconds(timeout_s), [&] { return done; })) return;
-    std::fprintf(stderr, "zero: process %d: %s was not done after %g s: other ranks did not come\n",
-                 static_cast<int>(getpid()), what.c_str(), timeout_s);
+    std::fprintf(stderr, "zero: %s was not done after %g s: other ranks did not come\n",
+                 what.c_str(), timeout_s);
     std::_Exit(1);
   });
   call();
@@ -74,11 +75,10 @@ void flush() {
 
 }  // namespace
 
-MpiProcess& MpiProcess::get(double timeout_s) {
+MpiProcess& MpiProcess::get(const MpiSettings& settings) {
   // Never destroyed: it is needed until the process is gone.
   static MpiProcess* const process = new MpiProcess;
-  process->timeout_s_ = timeout_s;
-  if (process->process_id_ == 0) process->begin(timeout_s);
+  if (process->process_id_ == 0) process->begin(settings);
   if (process->link_ == nullptr) {
     throw CommError("MPI could not be begun in this process before; there is no second try");
   }
@@ -94,7 +94,7 @@ void MpiProcess::occupy() {
   occupied_ = true;
 }
 
-void MpiProcess::begin(double timeout_s) {
+void MpiProcess::begin(const MpiSettings& settings) {
   process_id_ = getpid();
   int begun = 0;
   int ended = 0;
@@ -103,7 +103,7 @@ void MpiProcess::begin(double timeout_s) {
   if (ended != 0) throw UsageError("MPI_Finalize has been called: no world can be made any more");
   owned_ = begun == 0;
   if (owned_) {
-    with_deadline(timeout_s, "MPI_Init_thread", [] {
+    with_deadline(settings.start_timeout_s, settings.who + ": MPI_Init_thread", [] {
       int provided = 0;
       MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
     });
@@ -121,7 +121,7 @@ void MpiProcess::begin(double timeout_s) {
                              "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave it to "
                              "World::from_environment()");
   }
-  connect(timeout_s);
+  connect(settings.start_timeout_s);
 }
 
 void MpiProcess::connect(double timeout_s) {
@@ -185,25 +185,26 @@ bool MpiProcess::farewell(int status) noexcept {
   MpiBoard& board = link_->board();
   if (link_->busy()) board.fail(concat("rank ", rank_, " ended inside of an operation"));
   board.say_goodbye();
-  const auto start = Clock::now();
-  double patience_s = timeout_s_;
-  for (;;) {
+  auto start = Clock::now();
+  while (!board.all_have_ended(false) && !board.frozen()) {
+    const double waited_s = Seconds(Clock::now() - start).count();
+    if (status != 0 || !board.failure().empty()) {
+      if (waited_s > kGraceS || board.all_have_ended(true)) return false;
+    } else if (waited_s > link_->timeout_s()) {
+      // Who still answers has something to do, e.g. to write a file.
+      board.ask(kPatienceS);
+      const std::vector<int> silent = board.silent();
+      for (const int other : silent) {
+        std::fprintf(stderr, "zero: rank %d has ended, and rank %d has not and does not answer\n",
+                     rank_, other);
+      }
+      if (!silent.empty()) return false;
+      start = Clock::now();
+    }
     board.pump();
-    if (board.all_have_ended(false)) break;
-    const bool wrong = status != 0 || !board.failure().empty();
-    if (wrong) patience_s = kGraceS;
-    if (board.frozen() || (wrong && board.all_have_ended(true))) break;
-    if (Seconds(Clock::now() - start).count() > patience_s) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  const bool all = board.all_have_ended(false);
-  if (!all && status == 0 && board.failure().empty()) {
-    for (const int other : board.not_ended()) {
-      std::fprintf(stderr, "zero: rank %d has ended, and rank %d did not within %g s\n", rank_,
-                   other, timeout_s_);
-    }
-  }
-  return all && !board.frozen() && !link_->busy();
+  return !board.frozen() && !link_->busy();
 }
 
 void MpiProcess::abort(int status) {
@@ -216,17 +217,22 @@ void MpiProcess::at_exit(int status) noexcept {
   if (getpid() != process_id_) return;  // a child that was forked
   int ended = 0;
   MPI_Finalized(&ended);
-  if (ended != 0) return;
   if (link_ == nullptr) {  // it could not be begun
-    if (status != 0) abort(status);
+    if (ended == 0 && status != 0) abort(status);
     return;
   }
   flush();
-  if (!owned_ && status == 0 && link_->board().failure().empty()) return;
-  said_goodbye_ = true;
-  if (!farewell(status)) abort(status);
-  link_->board().close();
-  if (owned_) with_deadline(timeout_s_, "MPI_Finalize", [] { MPI_Finalize(); });
+  const bool failed = !link_->board().failure().empty();
+  // Who has begun MPI, and forgets to end it, need not be helped where all is well.
+  if (ended == 0 && (owned_ || failed || status != 0)) {
+    said_goodbye_ = true;
+    if (!farewell(status)) abort(status);
+    link_->board().close();
+    if (owned_) {
+      with_deadline(link_->timeout_s(), concat("rank ", rank_, ": MPI_Finalize"),
+                    [] { MPI_Finalize(); });
+    }
+  }
   if (status == 0 && !link_->board().failure().empty()) {
     flush();
     std::_Exit(1);  // nothing that failed ends well

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "src/communicator_mpi.hpp"
 #include "src/communicator_mpi_link.hpp"
 
 namespace zero::detail {
@@ -20,7 +21,7 @@ class MpiProcess {
  public:
   // Begins MPI at the first call; collective then. Throws CommError. After a failure to begin there
   // is no second try.
-  static MpiProcess& get(double timeout_s);
+  static MpiProcess& get(const MpiSettings& settings);
 
   MpiLink& link() { return *link_; }
   int local_rank() const { return local_rank_; }
@@ -30,12 +31,12 @@ class MpiProcess {
 
  private:
   MpiProcess() = default;
-  void begin(double timeout_s);
+  void begin(const MpiSettings& settings);
   void connect(double timeout_s);
   void serve();
   void stop_serving() noexcept;
-  // All ranks have come to their end, so that MPI can end: true. Waits for them, less long where
-  // something went wrong.
+  // Waits for the ends of all ranks: true: MPI can end. Waits as long as they are alive, or for a
+  // moment only where something went wrong.
   bool farewell(int status) noexcept;
   [[noreturn]] static void abort(int status);
   // Hooks.
@@ -46,7 +47,6 @@ class MpiProcess {
   int process_id_ = 0;
   bool occupied_ = false;
   bool said_goodbye_ = false;
-  double timeout_s_ = 300;
   int rank_ = 0;
   int world_size_ = 1;
   int local_rank_ = 0;

@@ -173,12 +173,16 @@ World World::from_environment(const EnvironmentOptions& options) {
         "World::meta");
   }
   const double timeout_s = detail::checked_seconds(options.timeout);
+  const double start_timeout_s = detail::checked_seconds(options.start_timeout);
   const Launch launch = find_launch();
   if (launch.world_size == 1) {
     return {options.device == DeviceKind::kCuda ? make_cuda_device() : make_host_device(),
             alone(options.timeout), launch.launcher};
   }
-  auto communicator = detail::make_mpi_communicator({.timeout_s = timeout_s});
+  auto communicator = detail::make_mpi_communicator(
+      {.timeout_s = timeout_s,
+       .start_timeout_s = start_timeout_s,
+       .who = concat("rank ", launch.rank, " of ", launch.world_size)});
   check_place(launch, *communicator);
   if (options.device == DeviceKind::kHost) {
     return {make_host_device(), std::move(communicator), launch.launcher};

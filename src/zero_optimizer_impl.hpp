@@ -97,9 +97,14 @@ class ZeroOptimizer::Impl {
     require_whole(call);
     require_no_use(call);
     if (backward_begun) {
-      throw UsageError(detail::concat(call, " in the middle of a micro-step: it comes after step()"));
+      throw UsageError(
+          detail::concat(call, " in the middle of a micro-step: it comes after step()"));
     }
-    steps->settle();
+    if (rt.device.kind() == DeviceKind::kCuda) {
+      steps->synchronize();  // also what replays of a captured step have counted
+    } else {
+      steps->settle();
+    }
   }
   void require_no_use(const char* call) {
     for (const UnitState& unit : rt.units) {

@@ -67,7 +67,7 @@ void ZeroOptimizer::Impl::prepare() {
   steps = std::make_unique<StepLog>(rt, *vote, rates, scaler, log);
   tensors = std::make_unique<TensorAccess>(rt, *stage);
   checkpoints = std::make_unique<Checkpointer>(Checkpointer::Parts{
-      rt, *stage, *reducer, *vote, *steps, rates, scaler, initial_groups, own_schedule});
+      rt, *stage, *reducer, *vote, *steps, rates, scaler, initial_groups, own_schedule, log});
 }
 
 // Where the communicator puts the slices of the other ranks before it sums them.

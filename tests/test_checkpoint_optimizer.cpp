@@ -88,15 +88,16 @@ TEST_P(Load, NamesEveryParameterThatDiffers) {
   EXPECT_THAT(refusal(other, folder(), some),
               AllOf(HasSubstr("parameter h0.w is [257]"), Not(HasSubstr("h1.other"))));
   other.units[1].params[0].numel = 257;
-  EXPECT_THAT(report_of(other, folder(), some).notes,
-              ElementsAre("parameter h1.other is not in it",
-                          "parameter h1.w of it is not in this run"));
+  EXPECT_THAT(
+      report_of(other, folder(), some).notes,
+      ElementsAre("parameter h1.other is not in it", "parameter h1.w of it is not in this run"));
 }
 
 TEST_P(Load, AnotherDtypeIsForWeightsAlone) {
   ToySetup other = setup_of(GetParam());
   other.dtype = DType::kBFloat16;
-  EXPECT_THAT(refusal(other, folder()), HasSubstr("parameter wte is fp32 in it and bf16 in this run"));
+  EXPECT_THAT(refusal(other, folder()),
+              HasSubstr("parameter wte is fp32 in it and bf16 in this run"));
   LoadOptions weights;
   weights.weights_only = true;
   EXPECT_THAT(report_of(other, folder(), weights).notes, IsEmpty());
@@ -155,9 +156,8 @@ TEST_P(Load, WeightsAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, Load, testing::Values(0, 1, 2, 3), [](const auto& stage) {
-  return "Stage" + std::to_string(stage.param);
-});
+INSTANTIATE_TEST_SUITE_P(Stages, Load, testing::Values(0, 1, 2, 3),
+                         [](const auto& stage) { return "Stage" + std::to_string(stage.param); });
 
 // Settings that the configuration has changed since hold; the others are the checkpoint's.
 TEST(LoadSettings, WhatTheConfigurationChangedHolds) {
@@ -213,8 +213,9 @@ TEST(LoadWindow, IsContinuedAnewOrRefused) {
   EXPECT_EQ(refusal(at(2, 2, 3), folder.path()), "");
   EXPECT_EQ(refusal(at(3, 2, 3), folder.path()), "");
   for (const ToySetup& other : {at(1, 2, 3), at(2, 3, 3), at(2, 2, 4), at(2, 3, 2)}) {
-    EXPECT_THAT(refusal(other, folder.path()),
-                AllOf(HasSubstr("after 1 of 3 micro-steps of 2 ranks"), HasSubstr("restart_window")));
+    EXPECT_THAT(
+        refusal(other, folder.path()),
+        AllOf(HasSubstr("after 1 of 3 micro-steps of 2 ranks"), HasSubstr("restart_window")));
     LoadOptions anew;
     anew.restart_window = true;
     const LoadReport report = report_of(other, folder.path(), anew);
@@ -226,11 +227,10 @@ TEST(LoadWindow, IsContinuedAnewOrRefused) {
 // One parameter under the optimizer of that type; what `use` does with it.
 void with_optimizer(const char* type, const std::function<void(ZeroOptimizer&)>& use) {
   run_on_device(2, [&](World& world) {
-    ZeroOptimizer optimizer(
-        Config::parse(std::string(R"({"train_micro_batch_size_per_gpu": 1,
+    ZeroOptimizer optimizer(Config::parse(std::string(R"({"train_micro_batch_size_per_gpu": 1,
           "zero_optimization": {"stage": 1}, "optimizer": {"params": {"lr": 1}, "type": ")") +
-                      type + "\"}}"),
-        world);
+                                          type + "\"}}"),
+                            world);
     std::vector<float> start(5, 1.0f);
     float* data = start.data();
     float* grad = nullptr;

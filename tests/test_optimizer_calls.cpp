@@ -17,6 +17,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Both communicate beside compute; within one of the passes of `a` comes a whole step of `b`.
+// ThreadSanitizer sees an order that is missing in any step.
+#if defined(__SANITIZE_THREAD__)
+constexpr int kInterleavedSteps = 4;
+#else
+constexpr int kInterleavedSteps = 20;
+#endif
 TEST(Optimizer, TwoOptimizersOfOneWorldInterleave) {
   for (const int stage : {0, 1, 2, 3}) {
     for (const bool overlap_a : {false, true}) {
@@ -44,7 +50,7 @@ TEST(Optimizer, TwoOptimizersOfOneWorldInterleave) {
               inside();
             }
           };
-          for (int step = 1; step <= 20; ++step) {
+          for (int step = 1; step <= kInterleavedSteps; ++step) {
             pass(oa, ua, a, [&] {
               pass(ob, ub, b, [] {});
               ob.step();
@@ -53,8 +59,8 @@ TEST(Optimizer, TwoOptimizersOfOneWorldInterleave) {
             oa.step();
             ob.step();
           }
-          EXPECT_FLOAT_EQ(read(oa, "a", Tensor::kParams, 7)[6], 7.0f - 10.0f);
-          EXPECT_FLOAT_EQ(read(ob, "b", Tensor::kParams, 5)[4], 5.0f - 20.0f);
+          EXPECT_FLOAT_EQ(read(oa, "a", Tensor::kParams, 7)[6], 7.0f - 0.5f * kInterleavedSteps);
+          EXPECT_FLOAT_EQ(read(ob, "b", Tensor::kParams, 5)[4], 5.0f - 1.0f * kInterleavedSteps);
         });
       }
     }

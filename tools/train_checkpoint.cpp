@@ -73,9 +73,9 @@ void Checkpoints::after_step(std::int64_t done, bool last) {
   how.user_data = position(done);
   optimizer_.save(options.save_dir, done, how);
   if (optimizer_.rank() == 0) {
-    json_.saved(done, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() -
-                                                                start)
-                          .count());
+    json_.saved(done,
+                std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+                    .count());
   }
 }
 

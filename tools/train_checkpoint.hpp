@@ -1,4 +1,5 @@
-// When a training run saves and where it goes on: --save-dir, --save-every, --keep, --save-async and
+// When a training run saves and where it goes on: --save-dir, --save-every, --keep, --save-async
+// and
 // --resume.
 #pragma once
 

@@ -71,8 +71,8 @@ void JsonLines::step(const StepLine& line) {
 }
 
 void JsonLines::resumed(const std::string& folder, std::int64_t steps) {
-  write(concat("{\"type\":\"resumed\",\"folder\":", nlohmann::json(folder).dump(), ",\"steps\":",
-               steps, "}"));
+  write(concat("{\"type\":\"resumed\",\"folder\":", nlohmann::json(folder).dump(),
+               ",\"steps\":", steps, "}"));
 }
 
 void JsonLines::saved(std::int64_t step, double ms) {

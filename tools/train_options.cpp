@@ -33,7 +33,8 @@ constexpr const char* kFooter =
     "configuration or files; 130 or 143 after SIGINT or SIGTERM: the current step is finished on "
     "all\n"
     "ranks, a checkpoint is saved if there is a --save-dir, the held-out loss and the tables are\n"
-    "printed as at the end. A second signal ends the process at once. Memory is planned to the byte: a rank that holds anything else than its "
+    "printed as at the end. A second signal ends the process at once. Memory is planned to the "
+    "byte: a rank that holds anything else than its "
     "plan\n"
     "makes the run fail at its end.\n"
     "Example: zero-train --config configs/stage2.json --data text.txt --ranks 2 --steps 500";
@@ -162,7 +163,8 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   CLI::Option* const save_dir = app.add_option(
       "--save-dir", o.save_dir,
       "folder for checkpoints; one is saved after the last step, also after a signal");
-  app.add_option("--save-every", o.save_every, "steps from one checkpoint to the next; 0: no others")
+  app.add_option("--save-every", o.save_every,
+                 "steps from one checkpoint to the next; 0: no others")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
       ->needs(save_dir);
   app.add_option("--keep", o.keep, "how many checkpoints stay, the newest ones; 0: all")

@@ -110,12 +110,12 @@ struct CheckpointManifest {
   int world_size = 1;     // of the run that wrote it; one file for each rank
   int stage = 0;
   bool has_moments = true;  // exp_avg and exp_avg_sq of every parameter with state; false for SGD
-  std::vector<CheckpointParam> params;  // in registration order
-  std::vector<CheckpointFile> files;    // by rank
-  std::vector<ParamGroup> groups;       // as they were in force
+  std::vector<CheckpointParam> params;     // in registration order
+  std::vector<CheckpointFile> files;       // by rank
+  std::vector<ParamGroup> groups;          // as they were in force
   std::vector<ParamGroup> initial_groups;  // as the run was set up, before any schedule
   bool groups_by_hand = false;  // set for the coming update, in the place of the schedule's
-  std::string config;                   // JSON: the effective configuration; empty if there is none
+  std::string config;           // JSON: the effective configuration; empty if there is none
   std::int64_t applied_steps = 0, skipped_steps = 0;
   std::int64_t micro_step = 0;  // micro-steps of the coming step that are done
   std::int64_t accumulation_steps = 1;

@@ -27,8 +27,9 @@ struct LoadOptions {
   // also in another dtype.
   bool weights_only = false;
   // The checkpoint has exactly this model: the same parameters, trainable and frozen, of the same
-  // dtype, with the same moments. Not strict: what is missing keeps its value, what is extra is left
-  // alone, and values are converted; the report's notes name each. Shapes must match in any case.
+  // dtype, with the same moments. Not strict: what is missing keeps its value, what is extra is
+  // left alone, and values are converted; the report's notes name each. Shapes must match in any
+  // case.
   bool strict = true;
   // A checkpoint from inside an accumulation window that cannot be continued here: begin the window
   // anew, with no gradient, instead of an error.
@@ -37,10 +38,10 @@ struct LoadOptions {
 };
 
 struct LoadReport {
-  std::string folder;          // the checkpoint, e.g. "runs/a/step-00000100"
-  std::int64_t step = 0;       // as given to save()
-  int micro_step = 0;          // of the open window that come next; 0: a step begins
-  std::string user_data = {};  // as given to save(); empty: none
+  std::string folder;                   // the checkpoint, e.g. "runs/a/step-00000100"
+  std::int64_t step = 0;                // as given to save()
+  int micro_step = 0;                   // of the open window that come next; 0: a step begins
+  std::string user_data = {};           // as given to save(); empty: none
   std::vector<std::string> notes = {};  // what is not as it was, in words
 };
 

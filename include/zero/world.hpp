@@ -63,9 +63,10 @@ Launch find_launch(const Environment& environment);
 Launch find_launch();  // of this process
 
 struct EnvironmentOptions {
-  // Deadline of starting, of every wait of a rank for another, and of the end. Above 0; beyond 1e9
-  // s (31 years) it is 1e9 s.
+  // Deadline of every wait of a rank for another, as in RunOptions.
   std::chrono::duration<double> timeout = std::chrono::seconds(300);
+  // Deadline of the ranks' finding each other, with several processes. Above 0 as well.
+  std::chrono::duration<double> start_timeout = std::chrono::seconds(300);
   // Where the rank holds its memory. kCuda: CUDA device 0, or with several processes the one of the
   // process's number on its machine, modulo their number there; those communicate by NCCL, and MPI
   // brings them together. kMeta: UsageError.

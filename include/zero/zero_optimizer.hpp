@@ -115,7 +115,8 @@ class ZeroOptimizer {
 
   // Checks everything, keeps to runtime.memory_budget, allocates, takes rank 0's values, and points
   // the model at its memory. From here on memory does not grow. Collective. Throws ConfigError
-  // before anything is allocated.
+  // before anything is allocated for the model; also on every rank where version, configuration or
+  // parameters are not the same on all: it has the first difference, as two ranks have it.
   void prepare();
 
   // --- Training ---
@@ -173,8 +174,8 @@ class ZeroOptimizer {
   // parameter registered frozen has no optimizer state and stays so: ConfigError.
   void set_requires_grad(std::string_view param, bool requires_grad);
 
-  // --- Checkpoints. Collective, on all ranks alike, between micro-steps; see checkpoint.hpp for what
-  // is on disk. What goes wrong on one rank is a CheckpointError on all of them. ---
+  // --- Checkpoints. Collective, on all ranks alike, between micro-steps; see checkpoint.hpp for
+  // what is on disk. What goes wrong on one rank is a CheckpointError on all of them. ---
 
   // Writes the state of training into `directory`/step-00000100 (`step` is the caller's own count),
   // which all ranks share: weights, moments, counts, schedule, loss scale, settings of the groups,
@@ -185,13 +186,13 @@ class ZeroOptimizer {
   void save(const std::string& directory, std::int64_t step, const SaveOptions& options = {});
   // Blocks until no asynchronous save is under way on any rank, and throws what went wrong in it.
   void wait_for_save();
-  // Goes on from a checkpoint, made at any world size, stage, bucket size and device: `path` is one,
-  // or a folder of them, of which `latest` names the one. Training from here has the bits of a run
-  // that was never ended, where the world size is the same or runtime.reproducible is set. Settings
-  // of param groups and schedule are the checkpoint's, unless the configuration has changed since.
-  // After prepare(); before anything is changed, manifest and model are compared. Holds
-  // 5 MiB of workspace on its way. After an error in reading values, which every checksum may be,
-  // the optimizer is of no more use: UsageError.
+  // Goes on from a checkpoint, made at any world size, stage, bucket size and device: `path` is
+  // one, or a folder of them, of which `latest` names the one. Training from here has the bits of a
+  // run that was never ended, where the world size is the same or runtime.reproducible is set.
+  // Settings of param groups and schedule are the checkpoint's, unless the configuration has
+  // changed since. After prepare(); before anything is changed, manifest and model are compared.
+  // Holds 5 MiB of workspace on its way. After an error in reading values, which every checksum may
+  // be, the optimizer is of no more use: UsageError.
   LoadReport load(const std::string& path, const LoadOptions& options = {});
 
   // --- Looking in ---

@@ -148,7 +148,10 @@ std::vector<std::string> list_checkpoints(FileSystem& files, const std::string& 
 
 std::vector<std::string> prune_checkpoints(FileSystem& files, const std::string& root, int keep) {
   if (keep < 1) throw UsageError(detail::concat("prune: keep is ", keep, ", valid: 1 or more"));
-  return checkpoint::prune(files, root, keep, "");
+  if (list_checkpoints(files, root).empty()) return {};
+  // That stays on which a run can go on, also where `latest` does not name it.
+  const std::string taken = find_checkpoint(files, root).folder;
+  return checkpoint::prune(files, root, keep, taken.substr(taken.rfind('/') + 1));
 }
 
 }  // namespace zero

@@ -12,8 +12,9 @@
 
 namespace zero {
 
-// Removes all but the newest `keep` checkpoints of a folder and the one that `latest` names.
-// Returns the names of those removed. REQUIRES: keep > 0.
+// Removes all but the newest `keep` checkpoints of a folder, the one that `latest` names and the one
+// that find_checkpoint() finds; without that one it throws. Returns the names of those removed.
+// REQUIRES: keep > 0.
 std::vector<std::string> prune_checkpoints(FileSystem& files, const std::string& root, int keep);
 
 enum class WeightsDtype : std::uint8_t {

@@ -28,11 +28,15 @@ function(zero_add_mutant name)
   endif()
 
   cmake_path(GET mutant_TEST STEM test)
-  if(NOT TARGET ${test})
-    add_executable(${test} "${PROJECT_SOURCE_DIR}/tests/mutants/${mutant_TEST}")
+  if(NOT TARGET ${test})  # compiled once, for all of its mutants
+    add_library(${test}_object OBJECT "${PROJECT_SOURCE_DIR}/tests/mutants/${mutant_TEST}")
+    target_link_libraries(${test}_object PUBLIC test_support GTest::gtest_main)
+    target_precompile_headers(${test}_object REUSE_FROM test_support)
+    zero_cheap_code(${test}_object)
+    add_executable(${test} $<TARGET_OBJECTS:${test}_object>)
     target_link_libraries(${test} PRIVATE test_support GTest::gtest_main)
   endif()
-  add_executable(mutant_${name} "${copy}" "${PROJECT_SOURCE_DIR}/tests/mutants/${mutant_TEST}")
+  add_executable(mutant_${name} "${copy}" $<TARGET_OBJECTS:${test}_object>)
   target_include_directories(mutant_${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/emulation")
   target_link_libraries(mutant_${name} PRIVATE test_support GTest::gtest_main)
 

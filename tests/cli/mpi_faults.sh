@@ -63,6 +63,18 @@ deadline=1 ends 2 absent 1 'rank 0 of 2: MPI_Init_thread was not done after 1 s'
 deadline=2 ends 2 late_end 1 'rank 0 has ended, and rank 1 has not and does not answer'
 ends 2 bad_end 1
 
+# Anywhere, also while messages are under way.
+for signal in STOP KILL; do
+  (for _ in $(seq 200); do
+     victim=$(pgrep -n -f "^$work/fault loop") && break
+     sleep 0.1
+   done
+   sleep 1.$RANDOM
+   kill -$signal "$victim") &
+  deadline=3 ends 4 loop 0 'rank'
+  wait
+done
+
 # Programs that begin and end MPI themselves.
 ln -sf "$ZERO_BIN_DIR/mpi_own" fault
 mpi 2 "$work/fault" ok >out 2>&1 || fail "own MPI: $(cat out)"

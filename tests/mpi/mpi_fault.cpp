@@ -1,6 +1,7 @@
 // A job of processes that comes to a bad end, written as a user would write main().
 // cli/mpi_faults.sh looks at how it ends.
-//   mpi_fault WHAT RANK TIMEOUT_S: the rank does it in the middle of a few collectives.
+//   mpi_fault WHAT RANK TIMEOUT_S: the rank does it in the middle of a few collectives; loop: they
+//   have no end, and something is done to a process from outside.
 #include <signal.h>
 
 #include <chrono>
@@ -53,7 +54,7 @@ int run(const std::string& what, int rank, double timeout_s) {
                                     {zero::Purpose::kParams, "bucket " + std::to_string(index)},
                                     world.device().caller_stream());
   };
-  for (int index = 0; index < 5; ++index) gather(index);
+  for (int index = 0; index < 5 || what == "loop"; ++index) gather(index);
   if (const auto deed = kDeeds.find(what); deed != kDeeds.end() && world.rank() == rank) {
     deed->second(world);
   }

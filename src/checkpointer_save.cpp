@@ -79,10 +79,12 @@ struct Checkpointer::Job {
       }
     }
   }
+  // Half of the deadline: the other ranks may already wait for what rank 0 has to say, and are to
+  // hear it before their own is over.
   void commit() {
     try {
       const auto patience = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-          std::chrono::duration<double>(timeout_s));
+          std::chrono::duration<double>(timeout_s / 2));
       checkpoint::commit(files, root, temporary, manifest,
                          std::chrono::steady_clock::now() + patience, keep, &given_up);
     } catch (const std::exception& failure) {
@@ -306,8 +308,8 @@ CheckpointManifest Checkpointer::manifest(std::int64_t step, const std::string& 
                 : rt.config.scheduler ? rt.config.scheduler->type
                                       : "";
   m.scheduler_settings = schedule_text();
-  m.scheduler_position = m.applied_steps - 1;
   m.applied_steps = p_.steps.applied_steps();
+  m.scheduler_position = m.applied_steps - 1;
   m.skipped_steps = p_.steps.skipped_steps();
   m.micro_step = rt.micro_step;
   m.accumulation_steps = rt.accumulation_steps();

@@ -72,23 +72,32 @@ void Checkpoints::after_step(std::int64_t done, bool last) {
   how.async = options.save_async;
   how.user_data = position(done);
   optimizer_.save(options.save_dir, done, how);
-  if (optimizer_.rank() == 0) {
-    json_.saved(done,
-                std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-                    .count());
-  }
+  report();  // of the one before: this one had to wait for it
+  under_way_ = {
+      done,
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()};
+  if (!options.save_async) report();
+}
+
+void Checkpoints::report() {
+  if (under_way_ && optimizer_.rank() == 0) json_.saved(under_way_->step, under_way_->ms);
+  under_way_.reset();
 }
 
 void Checkpoints::finish() {
-  if (!setup_.options.save_dir.empty()) optimizer_.wait_for_save();
+  if (setup_.options.save_dir.empty()) return;
+  optimizer_.wait_for_save();
+  report();
 }
 
 zero::PlanOptions Checkpoints::foreseen(std::int64_t steps) const {
   zero::PlanOptions plan;
   plan.steps = steps;
   plan.loads = !setup_.options.resume.empty();
-  plan.saves = !setup_.options.save_dir.empty() && !setup_.options.save_async;
-  plan.async_saves = !setup_.options.save_dir.empty() && setup_.options.save_async;
+  const bool saves =
+      !setup_.options.save_dir.empty() && steps > 0;  // after the last, if there is one
+  plan.saves = saves && !setup_.options.save_async;
+  plan.async_saves = saves && setup_.options.save_async;
   return plan;
 }
 

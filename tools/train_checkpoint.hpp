@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,12 @@ class Checkpoints {
   zero::PlanOptions foreseen(std::int64_t steps) const;
 
  private:
+  struct Saved {
+    std::int64_t step;
+    double ms;  // for which training stood still
+  };
+  // Says that a save is complete.
+  void report();
   std::string position(std::int64_t done) const;
   std::vector<std::string> differences(const std::string& saved) const;
 
@@ -42,6 +49,7 @@ class Checkpoints {
   const Corpus& corpus_;
   zero::ZeroOptimizer& optimizer_;
   JsonLines& json_;
+  std::optional<Saved> under_way_;
 };
 
 }  // namespace train

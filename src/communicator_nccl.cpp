@@ -8,6 +8,7 @@
 #include "kernels/on_stream.hpp"
 #include "src/communicator_deadline.hpp"
 #include "src/communicator_nccl_link.hpp"
+#include "src/communicator_slices.hpp"
 #include "zero/error.hpp"
 
 namespace zero {
@@ -28,13 +29,6 @@ ncclDataType_t nccl_type(DType dtype) {
 
 std::size_t count_of(std::int64_t elems) { return static_cast<std::size_t>(elems); }
 
-// A part of a range of equal slices.
-template <class Void>
-Void* slice(Void* data, int index, std::int64_t bytes) {
-  using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
-  return static_cast<Byte*>(data) + index * bytes;
-}
-
 // What barriers sum.
 struct Scratch {
   explicit Scratch(Device& owner) : device(owner), memory(owner.allocate(sizeof(float))) {}
@@ -52,6 +46,7 @@ class NcclCommunicator final : public Communicator {
       : rank_(rank),
         world_size_(world_size),
         by_nccl_(settings.nccl_reduction),
+        room_(rank, world_size),
         scratch_(device),
         link_(comm, owned, rank, world_size, settings.device_index, settings.timeout_s) {
     link_.connect();
@@ -61,10 +56,7 @@ class NcclCommunicator final : public Communicator {
   int world_size() const override { return world_size_; }
   bool stages_slices() const override { return world_size_ > 1; }
   bool sums_in_fp32() const override { return !by_nccl_; }
-  void use_workspace(void* memory, std::int64_t bytes) override {
-    workspace_ = memory;
-    workspace_bytes_ = bytes;
-  }
+  void use_workspace(void* memory, std::int64_t bytes) override { room_.use(memory, bytes); }
   void check() override { link_.check(); }
   void set_timeout(std::chrono::duration<double> timeout) override {
     link_.set_timeout(checked_seconds(timeout));
@@ -84,11 +76,11 @@ class NcclCommunicator final : public Communicator {
     const std::int64_t bytes = bytes_of(op);
     const bool by_nccl = by_nccl_ && world_size_ > 1;
     const bool direct = by_nccl && send_dtype == recv_dtype && !reduction.accumulate;
-    if (!direct) check_workspace(op, by_nccl ? bytes : (world_size_ - 1) * bytes);
+    if (!direct) room_.check(op, by_nccl ? bytes : room_.bytes_for_all(op));
     begin(op);
     if (shard_elems == 0) return;
     if (by_nccl) {
-      void* const sum = direct ? recv : workspace_;
+      void* const sum = direct ? recv : room_.memory();
       link_.issue(op, native(stream), [&](ncclComm_t comm) {
         return ncclReduceScatter(send, sum, count_of(shard_elems), nccl_type(send_dtype), ncclSum,
                                  comm, native(stream));
@@ -118,7 +110,7 @@ class NcclCommunicator final : public Communicator {
     check_call(op, stream);
     const std::int64_t bytes = bytes_of(op);
     const bool by_nccl = by_nccl_ && world_size_ > 1;
-    if (!by_nccl) check_workspace(op, (world_size_ - 1) * bytes);
+    if (!by_nccl) room_.check(op, room_.bytes_for_all(op));
     begin(op);
     if (shard_elems == 0) return;
     if (by_nccl) {
@@ -165,12 +157,6 @@ class NcclCommunicator final : public Communicator {
 
  private:
   static cudaStream_t native(Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
-  static std::int64_t bytes_of(const OpFingerprint& op) {
-    return op.elems * static_cast<std::int64_t>(dtype_bytes(op.dtype));
-  }
-  static std::string about(const OpFingerprint& op) {
-    return concat(verb_name(op.verb), " of ", op.tag.name);
-  }
 
   void check_call(const OpFingerprint& op, const Stream& stream) const {
     if (stream.capturing()) {
@@ -188,16 +174,7 @@ class NcclCommunicator final : public Communicator {
                               ": a sum in tree order, which runtime.reproducible asks for, is not "
                               "to be had with nccl_reduction; use one of the two"));
     }
-    if (op.verb == Verb::kAllReduce && op.reduction.accumulate) {
-      throw UsageError(concat(about(op),
-                              ": the sum replaces the data in its place, so there is "
-                              "nothing to accumulate to"));
-    }
-  }
-  void check_workspace(const OpFingerprint& op, std::int64_t bytes) const {
-    if (bytes <= workspace_bytes_) return;
-    throw UsageError(concat(about(op), " needs a workspace of ", bytes, " bytes, and has ",
-                            workspace_bytes_, "; give more with Communicator::use_workspace"));
+    check_reduction(op);
   }
   // From here on the call counts. Throws what ended the communicator.
   void begin(OpFingerprint& op) {
@@ -221,23 +198,16 @@ class NcclCommunicator final : public Communicator {
         const int to = (rank_ + step) % world_size_;
         const int from = (rank_ - step + world_size_) % world_size_;
         call(ncclSend(slice(send, to, bytes), count, type, to, comm, native(stream)));
-        call(ncclRecv(place_of(from, bytes), count, type, from, comm, native(stream)));
+        call(ncclRecv(room_.place_of(from, bytes), count, type, from, comm, native(stream)));
       }
       const ncclResult_t end = ncclGroupEnd();
       return result == ncclSuccess ? end : result;
     });
   }
-  void* place_of(int from, std::int64_t bytes) const {
-    return slice(workspace_, from < rank_ ? from : from - 1, bytes);
-  }
 
   void sum_slices(const OpFingerprint& op, const void* send, void* recv, DType recv_dtype,
                   Stream& stream) {
-    const std::int64_t bytes = bytes_of(op);
-    sources_.clear();
-    for (int from = 0; from < world_size_; ++from) {
-      sources_.push_back(from == rank_ ? slice(send, rank_, bytes) : place_of(from, bytes));
-    }
+    room_.list(send, bytes_of(op), sources_);
     sum(op, recv, recv_dtype, stream);
   }
 
@@ -266,10 +236,9 @@ class NcclCommunicator final : public Communicator {
   const int rank_;
   const int world_size_;
   const bool by_nccl_;
+  SliceRoom room_;
   const Scratch scratch_;
   NcclLink link_;  // its work is done before the scratch goes
-  void* workspace_ = nullptr;
-  std::int64_t workspace_bytes_ = 0;
   std::uint64_t issued_ = 0;
   std::vector<const void*> sources_;
 };

@@ -36,12 +36,8 @@ const Buffer& GradReducer::ensure_memory(int index) {
   State& s = state(index);
   const bool resident = policy_.grad_home(bucket) == GradHome::kResident && !s.sent;
   if (resident) {
-    const Buffer& home = memory(index).grads_full;
-    if (!s.clean) {
-      kernels::fill_bytes(home.data(), 0, home.bytes(), rt_.compute);
-      s.clean = true;
-    }
-    return home;
+    if (!s.clean) begin_sum(bucket);
+    return memory(index).grads_full;
   }
   if (s.sent && !s.reopened) {
     if (rt_.reproducible()) {
@@ -59,6 +55,12 @@ const Buffer& GradReducer::ensure_memory(int index) {
     kernels::fill_bytes(s.passing.data(), 0, s.passing.bytes(), rt_.compute);
   }
   return s.passing;
+}
+
+void GradReducer::begin_sum(const Bucket& bucket) {
+  const Buffer& home = memory(bucket.index).grads_full;
+  kernels::fill_bytes(home.data(), 0, home.bytes(), rt_.compute);
+  state(bucket.index).clean = true;
 }
 
 void GradReducer::open(int unit) {

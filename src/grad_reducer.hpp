@@ -39,6 +39,19 @@ class GradReducer {
   // For messages about ranks that differ: what this rank contributed in the last micro-step.
   const std::string& contributions() const { return contributions_; }
 
+  // For checkpoints, between micro-steps. Whether the whole bucket's gradients have begun to add up
+  // on this rank in this step.
+  bool has_sum(const Bucket& bucket) const {
+    return states_[static_cast<std::size_t>(bucket.index)].clean;
+  }
+  // They have, from zero. REQUIRES: they add up on this rank.
+  void begin_sum(const Bucket& bucket);
+  // How many contributions to each parameter a micro-step brings, as learnt.
+  const std::vector<int>& expected() const { return expected_; }
+  void expect(int param, int contributions) {
+    expected_[static_cast<std::size_t>(param)] = contributions;
+  }
+
  private:
   struct State {
     Buffer passing;  // memory the model adds into, where that is not grads_full

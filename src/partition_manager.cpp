@@ -78,6 +78,7 @@ Plan PartitionManager::plan(const ModelShape& model, const Config& config, int w
 
   Plan plan;
   plan.prepared = optimizer.ledger();
+  if (options.loads) optimizer.load("");
   for (std::int64_t step = 0; step < std::min<std::int64_t>(options.steps, 2); ++step) {
     optimizer.reset_traffic();
     for (int micro = 0; micro < optimizer.accumulation_steps(); ++micro) {
@@ -90,6 +91,8 @@ Plan PartitionManager::plan(const ModelShape& model, const Config& config, int w
       }
     }
     plan.traffic_per_step = optimizer.traffic();
+    if (options.saves) optimizer.save("", step);
+    if (options.async_saves) optimizer.save("", step, {.async = true});
   }
   plan.trained = optimizer.ledger();
   plan.layout = optimizer.layout();

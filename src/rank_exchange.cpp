@@ -1,9 +1,16 @@
 #include "src/rank_exchange.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace zero {
+namespace {
+
+// Of a text at a time.
+constexpr std::uint64_t kTextBytes = 512;
+
+}  // namespace
 
 std::vector<std::uint64_t> all_gather_words(Runtime& rt, std::span<const std::uint64_t> mine,
                                             const OpTag& tag) {
@@ -29,15 +36,19 @@ std::vector<std::uint64_t> all_gather_words(Runtime& rt, std::span<const std::ui
 std::vector<std::string> all_gather_text(Runtime& rt, std::string_view mine, const OpTag& tag) {
   const std::uint64_t size = mine.size();
   const std::vector<std::uint64_t> sizes = all_gather_words(rt, {&size, 1}, tag);
-  const std::size_t words = (*std::max_element(sizes.begin(), sizes.end()) + 7) / 8;
+  const std::uint64_t longest = *std::max_element(sizes.begin(), sizes.end());
   std::vector<std::string> texts(sizes.size());
-  if (words == 0) return texts;
-  std::vector<std::uint64_t> padded(words);
-  if (!mine.empty()) std::memcpy(padded.data(), mine.data(), mine.size());
-  const std::vector<std::uint64_t> all = all_gather_words(rt, padded, tag);
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    texts[rank].resize(sizes[rank]);
-    std::memcpy(texts[rank].data(), all.data() + rank * words, sizes[rank]);
+  for (std::uint64_t begin = 0; begin < longest; begin += kTextBytes) {
+    std::array<std::uint64_t, kTextBytes / sizeof(std::uint64_t)> part{};
+    if (begin < size) {
+      std::memcpy(part.data(), mine.data() + begin, std::min(kTextBytes, size - begin));
+    }
+    const std::vector<std::uint64_t> all = all_gather_words(rt, part, tag);
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+      if (begin >= sizes[rank]) continue;
+      texts[rank].append(reinterpret_cast<const char*>(all.data() + rank * part.size()),
+                         std::min(kTextBytes, sizes[rank] - begin));
+    }
   }
   return texts;
 }

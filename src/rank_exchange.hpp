@@ -21,8 +21,9 @@ namespace zero {
 std::vector<std::uint64_t> all_gather_words(Runtime& rt, std::span<const std::uint64_t> mine,
                                             const OpTag& tag);
 
-// The text of each rank, in rank order; they may be of different lengths, and empty. Costs as many
-// bytes of workspace for each rank as the longest text has, rounded up to 8.
+// The text of each rank, in rank order; they may be of different lengths, and empty. They travel in
+// parts, so that the workspace it costs does not depend on them: 512 bytes for each rank, 8 if all
+// are empty.
 std::vector<std::string> all_gather_text(Runtime& rt, std::string_view mine, const OpTag& tag);
 
 }  // namespace zero

@@ -26,6 +26,7 @@ std::vector<ParamGroup> Rates::scheduled_groups(std::int64_t update) const {
 void Rates::start() {
   if (scheduled()) rt_.groups = scheduled_groups(0);
   rows_.assign(1, rt_.groups);
+  by_hand_ = false;
 }
 
 void Rates::advance(std::int64_t applied) {
@@ -38,11 +39,20 @@ void Rates::advance(std::int64_t applied) {
   }
   rt_.groups = rows_.front();
   first_ = applied;
+  by_hand_ = false;
+}
+
+void Rates::restore(std::int64_t applied, bool by_hand) {
+  first_ = applied;
+  if (scheduled() && !by_hand) rt_.groups = scheduled_groups(applied);
+  changed();
+  by_hand_ = by_hand;
 }
 
 void Rates::changed() {
   rows_.assign(1, rt_.groups);
   given_ = false;
+  by_hand_ = true;
 }
 
 std::size_t Rates::bytes() const {

@@ -31,6 +31,11 @@ class Rates {
   // rt.groups were changed by hand: that holds for the next update, and what no schedule governs
   // also after it. REQUIRES with a schedule: advance() knows of all steps.
   void changed();
+  // Whether rt.groups are not those of the schedule alone.
+  bool by_hand() const { return by_hand_; }
+  // rt.groups are those of a checkpoint, made after `applied` updates; with `by_hand` they hold for
+  // the next update as they are, else a schedule sets what it governs.
+  void restore(std::int64_t applied, bool by_hand);
 
   // Room that a table takes.
   std::size_t bytes() const;
@@ -50,6 +55,7 @@ class Rates {
   std::unique_ptr<LrSchedule> schedule_;
   std::int64_t first_ = 0;                    // the update that rt.groups are for
   std::deque<std::vector<ParamGroup>> rows_;  // from first_ on
+  bool by_hand_ = false;
   std::int64_t given_end_ = 0;                // updates before it are in the device's table
   bool given_ = false;
 };

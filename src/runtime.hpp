@@ -79,6 +79,7 @@ struct Runtime {
   int rank() const { return comm.rank(); }
   int world_size() const { return comm.world_size(); }
   int accumulation_steps() const { return static_cast<int>(*config.accumulation_steps); }
+  double timeout_s() const { return config.runtime.timeout_s.value_or(300.0); }
   bool reproducible() const { return config.runtime.reproducible; }
   float slots() const {
     return static_cast<float>(static_cast<std::int64_t>(accumulation_steps()) * world_size());

@@ -25,8 +25,13 @@ class ShardSum {
   void reduce(const Bucket& bucket, const Buffer& gradients, kernels::View home, bool again,
               const OpTag& tag);
 
+  // Reproducible mode with accumulation, else empty: what is held between micro-steps as the set
+  // bits of their number, [0..levels), and last a place for the incoming one; fp32, one shard each.
+  const std::vector<Buffer>& partial(const Bucket& bucket) const {
+    return partial_[static_cast<std::size_t>(bucket.index)];
+  }
+
  private:
-  // Partial sums [0..levels) and, last, the incoming one; fp32, one shard each.
   std::vector<std::vector<Buffer>> partial_;
   Runtime& rt_;
 };

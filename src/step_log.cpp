@@ -142,6 +142,17 @@ StepResult StepLog::synchronize() {
   return result;
 }
 
+void StepLog::restore(const kernels::StepState& state,
+                      const std::vector<std::int64_t>& step_counts) {
+  vote_.restore(state, step_counts);
+  applied_ = state.applied_steps;
+  skipped_ = state.skipped_steps;
+  scaler_ = LossScaler(state.scaler);
+  last_ = {};
+  last_loss_scale_ = state.scaler.scale;
+  missing_told_at_ = -1;
+}
+
 // What the device came to, in the host's words and counts.
 void StepLog::take(const kernels::StepState& state, std::vector<double> lr, StepResult& result) {
   const kernels::StepOutcome& outcome = state.last;

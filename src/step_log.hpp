@@ -60,6 +60,9 @@ class StepLog {
   // Waits for one, and throws its error.
   const StepResult& result(IssuedStep& step);
 
+  // The device's state as it was when a checkpoint was made. REQUIRES: no step is open.
+  void restore(const kernels::StepState& state, const std::vector<std::int64_t>& step_counts);
+
   std::int64_t applied_steps() const { return applied_; }
   std::int64_t skipped_steps() const { return skipped_; }
   double last_loss_scale() const { return last_loss_scale_; }

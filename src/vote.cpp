@@ -158,6 +158,13 @@ std::vector<std::int64_t> Vote::step_counts() const {
   return counts;
 }
 
+void Vote::restore(const kernels::StepState& state, const std::vector<std::int64_t>& step_counts) {
+  kernels::copy(memory_.state, &state, sizeof(state), rt_.compute);
+  kernels::copy(memory_.step_counts, step_counts.data(),
+                static_cast<std::int64_t>(step_counts.size() * sizeof(std::int64_t)), rt_.compute);
+  rt_.compute.synchronize();
+}
+
 std::string Vote::difference(const kernels::StepOutcome& outcome) const {
   if (outcome.differing_word < 0) return {};
   const int word = outcome.differing_word - kernels::VoteLayout::kSettings;

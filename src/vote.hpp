@@ -43,6 +43,8 @@ class Vote {
   const kernels::StepState* state() const { return memory_.state; }
   // Copies the updates of every parameter from the device; blocks.
   std::vector<std::int64_t> step_counts() const;
+  // Sets what lives from step to step. Blocks. REQUIRES: no step is open; one count a parameter.
+  void restore(const kernels::StepState& state, const std::vector<std::int64_t>& step_counts);
   // The error that an outcome is, in words, if the ranks differ; else empty.
   std::string difference(const kernels::StepOutcome& outcome) const;
 

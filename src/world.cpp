@@ -17,18 +17,15 @@
 
 namespace zero {
 
-World::World(std::unique_ptr<Device> device, std::unique_ptr<Communicator> communicator)
+World::World(std::unique_ptr<Device> device, std::unique_ptr<Communicator> communicator,
+             Launcher launcher)
     : device_(std::move(device)),
       communicator_(std::move(communicator)),
       ledger_(std::make_unique<Ledger>()),
+      launcher_(launcher),
       comm_stream_(std::make_unique<detail::CommStream>(*device_, communicator_->rank())) {}
 World::~World() = default;
 World::World(World&&) noexcept = default;
-
-World World::from_environment() {
-  auto group = std::make_shared<detail::LocalGroup>(1, RunOptions{}.timeout);
-  return {make_host_device(), detail::make_local_communicator(std::move(group), 0)};
-}
 
 World World::cuda(int index) {
   auto group = std::make_shared<detail::LocalGroup>(1, RunOptions{}.timeout);
@@ -89,7 +86,7 @@ void run_ranks(int world_size, const std::function<void(World&)>& body, const Ru
     };
     try {
       world.emplace(cuda_devices > 0 ? make_cuda_device(rank % cuda_devices) : make_host_device(),
-                    detail::make_local_communicator(group, rank));
+                    detail::make_local_communicator(group, rank), Launcher::kThreads);
       body(*world);
     } catch (const std::exception& error) {
       failed(error.what());

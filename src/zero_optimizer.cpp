@@ -190,6 +190,20 @@ std::vector<ZeroOptimizer::ParamInfo> ZeroOptimizer::params() const {
   return infos;
 }
 
+void ZeroOptimizer::save(const std::string& directory, std::int64_t step,
+                         const SaveOptions& options) {
+  impl_->require_quiet("save()");
+  impl_->checkpoints->save(directory, step, options);
+}
+void ZeroOptimizer::wait_for_save() {
+  impl_->require(true, "wait_for_save()");
+  impl_->checkpoints->wait();
+}
+LoadReport ZeroOptimizer::load(const std::string& path, const LoadOptions& options) {
+  impl_->require_quiet("load()");
+  return impl_->checkpoints->load(path, options);
+}
+
 const Config& ZeroOptimizer::config() const { return impl_->rt.config; }
 int ZeroOptimizer::rank() const { return impl_->rt.rank(); }
 int ZeroOptimizer::world_size() const { return impl_->rt.world_size(); }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/checkpointer.hpp"
 #include "src/grad_reducer.hpp"
 #include "src/registration.hpp"
 #include "src/shard_optimizer.hpp"
@@ -33,6 +34,7 @@ class ZeroOptimizer::Impl {
     if (std::uncaught_exceptions() > uncaught_ && beside) {
       rt.comm.abort(detail::concat("rank ", rt.rank(), " left its training loop on an error"));
     }
+    if (std::uncaught_exceptions() > uncaught_ && checkpoints != nullptr) checkpoints->give_up();
     rt.drain();  // nothing writes to the buffers any more
     if (steps != nullptr) steps->finish();
   }
@@ -79,10 +81,30 @@ class ZeroOptimizer::Impl {
   }
   // A gradient that is not whole was added to; which part of it, nobody knows.
   void require_whole(const char* call) {
+    if (checkpoints != nullptr && !checkpoints->broken().empty()) {
+      throw UsageError(detail::concat(call, ": ", checkpoints->broken(),
+                                      ", so part of the state is the checkpoint's and part is not. "
+                                      "Make a new optimizer"));
+    }
     if (failed_backward.empty()) return;
     throw UsageError(detail::concat(call, ": the backward pass over unit ", failed_backward,
                                     " ended in an exception, so its gradients are not whole. This "
                                     "optimizer cannot go on; resume from what was saved"));
+  }
+  // Between micro-steps, with all that was issued done.
+  void require_quiet(const char* call) {
+    require(true, call);
+    require_whole(call);
+    require_no_use(call);
+    if (backward_begun) {
+      throw UsageError(
+          detail::concat(call, " in the middle of a micro-step: it comes after step()"));
+    }
+    if (rt.device.kind() == DeviceKind::kCuda) {
+      steps->synchronize();  // also what replays of a captured step have counted
+    } else {
+      steps->settle();
+    }
   }
   void require_no_use(const char* call) {
     for (const UnitState& unit : rt.units) {
@@ -104,6 +126,9 @@ class ZeroOptimizer::Impl {
   std::unique_ptr<ShardOptimizer> optimizer;
   std::unique_ptr<StepLog> steps;
   std::unique_ptr<TensorAccess> tensors;
+  std::vector<ParamGroup> initial_groups;  // as they were when prepare() began
+  bool own_schedule = false;               // set_lr_schedule()
+  std::unique_ptr<Checkpointer> checkpoints;
   std::vector<int> unused;      // of the backward passes that are open
   bool backward_begun = false;  // in this micro-step
   std::string failed_backward;  // unit whose backward pass was left by an exception

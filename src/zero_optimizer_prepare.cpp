@@ -40,6 +40,8 @@ void ZeroOptimizer::Impl::prepare() {
   require(false, "prepare()");
   registry.check_all();
   registry.settle_precision();
+  initial_groups = rt.groups;
+  own_schedule = rates.scheduled();
   if (const auto& settings = rt.config.scheduler) {
     rates.set_schedule(make_lr_schedule(*settings, rt.groups));
   }
@@ -64,6 +66,8 @@ void ZeroOptimizer::Impl::prepare() {
   optimizer = std::make_unique<ShardOptimizer>(rt, *stage, *pieces, *vote);
   steps = std::make_unique<StepLog>(rt, *vote, rates, scaler, log);
   tensors = std::make_unique<TensorAccess>(rt, *stage);
+  checkpoints = std::make_unique<Checkpointer>(Checkpointer::Parts{
+      rt, *stage, *reducer, *vote, *steps, rates, scaler, initial_groups, own_schedule, log});
 }
 
 // Where the communicator puts the slices of the other ranks before it sums them.

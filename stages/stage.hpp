@@ -36,6 +36,9 @@ class Stage : public BucketPolicy {
   // owned_params.
   virtual void publish(const Bucket& bucket) = 0;
 
+  // What sharded gradients add up in.
+  const ShardSum& sums() const { return sums_; }
+
  protected:
   BucketMemory& memory(const Bucket& bucket) const {
     return rt_.memory[static_cast<std::size_t>(bucket.index)];

@@ -127,12 +127,21 @@ TEST_P(CaseRunner, AWarningThatIsMissingIsAFailure) {
               StartsWith("no warning has \"surely not\""));
 }
 
-TEST_P(CaseRunner, CheckpointsAreRefusedByName) {
-  const CaseFile file = read_case(R"({"world_size": 1, "config": {}, "parameters": [],
-    "phases": [{"steps": []}, {"steps": [], "save": true}]})");
-  const Outcome outcome = run_case(file, GetParam());
-  EXPECT_EQ(outcome.verdict, Verdict::kNotSupported);
-  EXPECT_EQ(outcome.detail, "needs checkpoints: phase 1 saves");
+// What the second phase starts from is what the first one saved, and not `init`.
+TEST_P(CaseRunner, PhasesGoOnFromCheckpoints) {
+  const auto phases = [](const char* second) {
+    return read_case(std::string(R"({"world_size": 2, "config": {
+        "train_micro_batch_size_per_gpu": 1, "gradient_clipping": 0,
+        "optimizer": {"type": "SGD", "params": {"lr": 1}}},
+      "parameters": [{"name": "w", "shape": [3], "init": 1}],
+      "phases": [
+        {"steps": [{"micro_steps": [{"gradients": {"w": 2}}]}], "save": true},
+        {"world_size": 3, "steps": [], )") +
+                     second + R"("expect": {"parameters": {"w": -1}}}]})");
+  };
+  EXPECT_EQ(run_case(phases("\"load\": true, "), GetParam()).detail, "");
+  EXPECT_EQ(run_case(phases(""), GetParam()).detail,
+            "phase 1 end rank 0 parameters of w[0]: got 1, expected -1");
 }
 
 }  // namespace

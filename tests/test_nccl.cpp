@@ -8,6 +8,7 @@
 
 #include "tests/communicator_contract.hpp"
 #include "tests/nccl_fixtures.hpp"
+#include "tests/reduction_bits.hpp"
 #include "zero/error.hpp"
 
 namespace zero::contract {
@@ -37,40 +38,6 @@ std::string error_of(Body body) {
   return "no error";
 }
 
-// Everything that a rank has after reductions of every kind.
-using Bits = std::vector<float>;
-std::vector<Bits> reduce_all(World& world) {
-  const int size = world.world_size();
-  const bool trees = (size & (size - 1)) == 0;
-  Rank r(world, false);
-  std::vector<Bits> all;
-  for (const DType dtype : kDTypes) {
-    for (const std::int64_t elems : {0, 1, 7, 1001}) {
-      for (const bool tree : {false, true}) {
-        if (tree && !trees) continue;
-        Cells send(r.device, elems * size, dtype);
-        const auto value = [&](std::int64_t i) { return awkward(r.rank, i); };
-        send.fill(value);
-        for (const DType recv_dtype : kDTypes) {
-          for (const bool accumulate : {false, true}) {
-            Cells recv(r.device, elems, recv_dtype);
-            recv.fill(value);
-            r.comm.reduce_scatter(send.data(), dtype, recv.data(), recv_dtype, elems,
-                                  {3.0f, accumulate, tree}, {Purpose::kGradients, "g"}, r.stream);
-            r.stream.synchronize();
-            all.push_back(recv.values());
-          }
-        }
-        r.comm.all_reduce(send.data(), dtype, elems, {7.0f, false, tree}, {Purpose::kControl, "a"},
-                          r.stream);
-        r.stream.synchronize();
-        all.push_back(send.values());
-      }
-    }
-  }
-  return all;
-}
-
 TEST(Nccl, GivesTheBitsOfThreads) {
   for (const int size : {1, 2, 3, 4, 5}) {
     std::vector<std::vector<Bits>> expected(static_cast<std::size_t>(size));
@@ -83,14 +50,7 @@ TEST(Nccl, GivesTheBitsOfThreads) {
     });
     if (testing::Test::IsSkipped()) return;
     for (std::size_t rank = 0; rank < expected.size(); ++rank) {
-      ASSERT_EQ(expected[rank].size(), found[rank].size());
-      for (std::size_t i = 0; i < expected[rank].size(); ++i) {
-        const Bits& a = expected[rank][i];
-        const Bits& b = found[rank][i];
-        ASSERT_EQ(a.size(), b.size());
-        EXPECT_TRUE(a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0)
-            << "reduction " << i << " of rank " << rank << " of " << size;
-      }
+      expect_same(expected[rank], found[rank], static_cast<int>(rank));
     }
   }
 }

@@ -34,6 +34,21 @@ TEST(TrainOptions, DefaultsAreThoseOfStage2Json) {
   EXPECT_EQ(setup.dtype, zero::DType::kFloat32);
 }
 
+TEST(TrainOptions, ProcessesAreTheRanks) {
+  const auto ranks = [](std::vector<const char*> flags, int processes) {
+    flags.insert(flags.begin(), {"zero-train", "--data", "text"});
+    train::Options options;
+    train::parse_command_line(static_cast<int>(flags.size()), flags.data(), options);
+    train::take_ranks({zero::Launcher::kMpi, 0, processes}, options);
+    return options.ranks;
+  };
+  EXPECT_EQ(ranks({}, 1), 2);
+  EXPECT_EQ(ranks({"--ranks", "3"}, 1), 3);
+  EXPECT_EQ(ranks({}, 4), 4);
+  EXPECT_EQ(ranks({"--ranks", "4"}, 4), 4);
+  EXPECT_THROW(ranks({"--ranks", "2"}, 4), zero::ConfigError);
+}
+
 TEST(TrainOptions, FlagsOverrideTheFile) {
   const std::string path = file_with(R"({"fp16": {"enabled": true},
     "zero_optimization": {"stage": 1}, "train_micro_batch_size_per_gpu": 3})");

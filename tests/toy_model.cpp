@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <mutex>
 
 #include "tests/device_access.hpp"
@@ -108,7 +109,10 @@ class ToyModel {
     for (std::int64_t i = 0; i < numel; ++i) {
       const double value = load(data.data(), setup_.dtype, i);
       const double gradient = toy_gradient(step, slot, name, i, value) * scale;
-      const float sum = load(grad.data(), setup_.dtype, i) + static_cast<float>(gradient);
+      float sum = load(grad.data(), setup_.dtype, i) + static_cast<float>(gradient);
+      if (slot == 0 && i == 0 && setup_.overflows && setup_.overflows(step)) {
+        sum = std::numeric_limits<float>::infinity();
+      }
       store(grad.data(), setup_.dtype, i, sum);
     }
   }
@@ -201,26 +205,37 @@ ToyResult run_toy(const ToySetup& setup) {
       group.weight_decay = 0;
       optimizer.add_group(group);
       ToyModel model(setup, optimizer, world.device());
-      const Plan plan = optimizer.plan({.steps = setup.steps});
+      PlanOptions foreseen = setup.foreseen;
+      foreseen.steps = setup.steps - setup.first_step;
+      const Plan plan = optimizer.plan(foreseen);
       optimizer.prepare();
       check_plan("prepare()", plan.prepared, optimizer.ledger());
-      for (int step = 0; step < setup.steps; ++step) {
+      if (setup.prepared) setup.prepared(optimizer);
+      Traffic traffic;
+      int micro = setup.first_micro_step;
+      for (int step = setup.first_step; step < setup.steps; ++step) {
         optimizer.reset_traffic();
-        for (int micro = 0; micro < setup.accumulation; ++micro) {
+        for (; micro < setup.accumulation; ++micro) {
           model.micro_step(step, micro);
           if (!optimizer.config().managed_accumulation && micro + 1 < setup.accumulation) {
             optimizer.end_micro_step();
-            continue;
+          } else {
+            const StepResult r = optimizer.step();
+            if (r.boundary) own.grad_norms.push_back(r.skipped ? -1.0 : r.grad_norm);
           }
-          const StepResult r = optimizer.step();
-          if (r.boundary) own.grad_norms.push_back(r.grad_norm);
+          traffic = optimizer.traffic();
+          if (setup.after_micro_step) setup.after_micro_step(optimizer, step, micro);
         }
+        micro = 0;
       }
       const auto rank = static_cast<std::size_t>(world.rank());
-      result.traffic[rank] = optimizer.traffic();
+      result.traffic[rank] = traffic;
       result.ledgers[rank] = optimizer.ledger();
       check_plan("training", plan.trained, optimizer.ledger());
-      if (setup.steps > 0 && plan.traffic_per_step != optimizer.traffic()) {
+      // Of a whole step in which nothing else was sent.
+      const bool plain = !setup.after_micro_step && !setup.overflows &&
+                         foreseen.steps > (setup.first_micro_step > 0 ? 1 : 0);
+      if (plain && plan.traffic_per_step != traffic) {
         throw Error("the step's traffic is not as planned");
       }
       if (plan.padded_elems != optimizer.padded_elems() || plan.stage != optimizer.stage()) {

@@ -34,6 +34,15 @@ struct ToySetup {
   double lr_of_group1 = 0.05;
   // How the ranks are run; empty: as threads, on the device that tests run on.
   std::function<void(int world_size, const std::function<void(World&)>& body)> run = {};
+  // Where training begins, after what `prepared` did (e.g. load()), and what is done on the way.
+  // Every rank calls them.
+  int first_step = 0;
+  int first_micro_step = 0;
+  std::function<void(ZeroOptimizer&)> prepared = {};
+  std::function<void(ZeroOptimizer&, int step, int micro_step)> after_micro_step = {};
+  // Whether an infinity is among the gradients of slot 0.
+  std::function<bool(int step)> overflows = {};
+  PlanOptions foreseen = {};  // besides the steps
 };
 
 // The units most tests use: sizes around vector and shard boundaries, an empty one, a tied one.
@@ -42,7 +51,7 @@ std::vector<ToyUnit> odd_units();
 // What a run leaves: whole tensors by parameter name, and each step's norm.
 struct ToyResult {
   std::map<std::string, std::vector<float>> params, masters, exp_avg, exp_avg_sq;
-  std::vector<double> grad_norms;
+  std::vector<double> grad_norms;  // -1: skipped
   std::int64_t model_elems = 0, padded_elems = 0;
   std::vector<Ledger> ledgers;                    // per rank, as it was in the end
   std::vector<Traffic> traffic;                   // per rank, of the last step

@@ -1,9 +1,14 @@
 #include "tools/case_runner.hpp"
 
+#include <stdlib.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <exception>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -34,6 +39,28 @@ std::int64_t count_expectations(const CasePhase& phase) {
   return count;
 }
 
+// Where the phases of one run save and load; gone when it ends.
+class CheckpointFolder {
+ public:
+  CheckpointFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "zero-case-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) {
+      throw std::system_error(errno, std::generic_category(), "no folder like " + pattern);
+    }
+    path_ = pattern;
+  }
+  ~CheckpointFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 // What a run has to say about its configuration.
 std::vector<std::string> remarks(const Config& config) {
   std::vector<std::string> lines;
@@ -47,8 +74,10 @@ std::vector<std::string> remarks(const Config& config) {
 class PhaseRun {
  public:
   PhaseRun(const CaseFile& file, std::size_t index, const Config& config, World& world,
-           RankReport& report)
+           const std::string& folder, RankReport& report)
       : phase_(file.phases[index]),
+        index_(static_cast<std::int64_t>(index)),
+        folder_(folder),
         prefix_("phase " + std::to_string(index)),
         report_(report),
         model_(file, phase_, world),
@@ -63,11 +92,21 @@ class PhaseRun {
     report_.warnings = remarks(optimizer_.config());
     checker_.check_bytes(report_.place);
     note();
+    if (phase_.load) {
+      enter(" load");
+      for (const std::string& line : optimizer_.load(folder_).notes) {
+        report_.warnings.push_back(line);
+      }
+    }
     for (std::size_t i = 0; i < phase_.steps.size(); ++i) {
       for (int k = 0; k < phase_.steps[i].repeat; ++k) step(i, k);
     }
     enter(" end");
     if (phase_.expect) check(*phase_.expect);
+    if (phase_.save) {
+      enter(" save");
+      optimizer_.save(folder_, index_);
+    }
   }
 
  private:
@@ -113,6 +152,8 @@ class PhaseRun {
   }
 
   const CasePhase& phase_;
+  std::int64_t index_;
+  const std::string& folder_;  // of checkpoints
   std::string prefix_;
   RankReport& report_;
   CaseModel model_;  // outlives the optimizer, which knows its pointers
@@ -127,7 +168,8 @@ struct PhaseOutcome {
   std::optional<std::string> error;
 };
 
-PhaseOutcome run_phase(const CaseFile& file, std::size_t index, int stage, DeviceKind device) {
+PhaseOutcome run_phase(const CaseFile& file, std::size_t index, int stage, DeviceKind device,
+                       const std::string& folder) {
   const CasePhase& phase = file.phases[index];
   PhaseOutcome outcome;
   outcome.furthest.place = "phase " + std::to_string(index) + " before training";
@@ -145,7 +187,8 @@ PhaseOutcome run_phase(const CaseFile& file, std::size_t index, int stage, Devic
     run_ranks(
         phase.world_size,
         [&](World& world) {
-          PhaseRun(file, index, config, world, reports[static_cast<std::size_t>(world.rank())])
+          PhaseRun(file, index, config, world, folder,
+                   reports[static_cast<std::size_t>(world.rank())])
               .run();
         },
         options);
@@ -201,19 +244,17 @@ Outcome fails(std::string detail) { return {Verdict::kFails, std::move(detail)};
 
 Outcome run_case(const CaseFile& file, int stage, DeviceKind device) {
   std::int64_t in_file = 0;
-  for (std::size_t i = 0; i < file.phases.size(); ++i) {
-    const CasePhase& phase = file.phases[i];
+  std::optional<CheckpointFolder> made;
+  for (const CasePhase& phase : file.phases) {
     in_file += count_expectations(phase);
-    if (phase.save || phase.load) {
-      return {Verdict::kNotSupported,
-              "needs checkpoints: phase " + std::to_string(i) + (phase.load ? " loads" : " saves")};
-    }
+    if (phase.save && !made) made.emplace();
   }
+  const std::string folder = made ? made->path() : "";
   std::int64_t held = 0;
   bool refused = false;
   std::vector<std::string> warnings;
   for (std::size_t i = 0; i < file.phases.size() && !refused; ++i) {
-    const PhaseOutcome phase = run_phase(file, i, stage, device);
+    const PhaseOutcome phase = run_phase(file, i, stage, device, folder);
     warnings.insert(warnings.end(), phase.furthest.warnings.begin(), phase.furthest.warnings.end());
     held += phase.furthest.expectations;
     if (phase.mismatch) {

@@ -9,7 +9,7 @@
 
 namespace zero::cases {
 
-enum class Verdict : std::uint8_t { kHolds, kFails, kNotSupported };
+enum class Verdict : std::uint8_t { kHolds, kFails };
 
 struct Outcome {
   Verdict verdict = Verdict::kHolds;

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libeigen3-dev nlohmann-json3-dev libcli11-dev libxxhash-dev
-          libgtest-dev libgmock-dev libbenchmark-dev python3 "$@")
+          libgtest-dev libgmock-dev libbenchmark-dev libopenmpi-dev openmpi-bin python3 "$@")
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   echo "install_packages.sh: no apt-get here. Install by other means what these Debian packages" \

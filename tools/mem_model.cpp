@@ -130,6 +130,8 @@ Subject resolve(const ModelOptions& o) {
   subject.title += ", " + dtypes_of(subject.model);
   subject.elems = checked_elems(subject.model);
   subject.plan_options.stages_slices = o.processes;
+  subject.plan_options.saves = o.saves == "sync";
+  subject.plan_options.async_saves = o.saves == "async";
   subject.activation_bytes = subject.config.runtime.reserved;
   if (o.activations) {
     try {

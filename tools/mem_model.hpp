@@ -20,6 +20,7 @@ struct ModelOptions {
   std::optional<std::string> config_path;  // empty: AdamW and defaults
   std::vector<std::string> facts;          // key=value
   bool processes = false;                  // ranks, rather than threads
+  std::string saves;                       // "sync", "async"; empty: no checkpoints
   std::optional<std::string> activations;  // empty: runtime.reserved of the configuration
 };
 

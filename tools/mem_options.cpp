@@ -39,9 +39,14 @@ void add_model(CLI::App& app, ModelOptions& o) {
          "key=value: what settles \"auto\" in the configuration, e.g. hidden_size=4096; what "
          "stays open takes its default")
       ->allow_extra_args(false);
-  app.add_flag("--processes", o.processes,
-               "ranks are processes (NCCL), which receive the slices of the others before they sum "
-               "them, rather than threads");
+  app.add_flag(
+      "--processes", o.processes,
+      "ranks are processes (MPI, NCCL), which receive the slices of the others before they sum "
+      "them, rather than threads");
+  app.add_option("--saves", o.saves,
+                 "checkpoints are saved: what that holds on its way; async: a copy of the rank's "
+                 "share")
+      ->check(CLI::IsMember({"sync", "async"}));
   app.add_option("--activations", o.activations,
                  "bytes of each rank that the library does not own, e.g. 6GiB; default: "
                  "runtime.reserved of the configuration");

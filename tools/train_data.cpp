@@ -1,5 +1,8 @@
 #include "tools/train_data.hpp"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -45,6 +48,8 @@ Corpus Corpus::load(const std::vector<std::string>& paths) {
 
 Corpus::Corpus(std::string bytes)
     : bytes_(std::move(bytes)), train_bytes_(bytes_.size() - bytes_.size() / 10) {}
+
+std::uint64_t Corpus::hash() const { return XXH3_64bits(bytes_.data(), bytes_.size()); }
 
 void Corpus::check_context(int context) const {
   const auto need = static_cast<std::size_t>(context) + 1;

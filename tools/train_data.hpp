@@ -33,6 +33,7 @@ class Corpus {
   void held_out(std::int64_t first, std::int64_t count, int rows, int context, Batch& batch) const;
 
   std::size_t bytes() const { return bytes_.size(); }
+  std::uint64_t hash() const;  // XXH3 of all bytes
   std::size_t train_bytes() const { return train_bytes_; }
   std::size_t held_out_bytes() const { return bytes_.size() - train_bytes_; }
 

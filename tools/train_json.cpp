@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "tools/train_report.hpp"
@@ -67,6 +68,15 @@ void JsonLines::step(const StepLine& line) {
                "\",\"grad_norm\":", json_number(line.grad_norm), ",\"loss_scale\":",
                json_number(line.loss_scale), ",\"skipped\":", line.skipped ? "true" : "false",
                ",\"lr\":", line.lr, ",\"ms\":", json_number(line.ms), "}"));
+}
+
+void JsonLines::resumed(const std::string& folder, std::int64_t steps) {
+  write(concat("{\"type\":\"resumed\",\"folder\":", nlohmann::json(folder).dump(),
+               ",\"steps\":", steps, "}"));
+}
+
+void JsonLines::saved(std::int64_t step, double ms) {
+  write(concat("{\"type\":\"saved\",\"step\":", step, ",\"ms\":", json_number(ms), "}"));
 }
 
 void JsonLines::plan(int ranks, const RankAccount& planned) {

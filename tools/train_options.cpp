@@ -24,14 +24,17 @@ namespace {
 
 constexpr const char* kAbout =
     "Trains a byte-level GPT on text files, its training state sharded over ranks by ZeRO.\n"
-    "Ranks are threads of this process. The last tenth of the text is held out.";
+    "Ranks are threads of this process, or under mpirun its processes. The last tenth of the text "
+    "is\n"
+    "held out.";
 
 constexpr const char* kFooter =
     "Exit codes: 0 done; 1 the run failed, diverged, or could not write its output; 2 bad flags,\n"
     "configuration or files; 130 or 143 after SIGINT or SIGTERM: the current step is finished on "
     "all\n"
-    "ranks, the held-out loss and the tables are printed as at the end. A second signal ends the\n"
-    "process at once. Memory is planned to the byte: a rank that holds anything else than its "
+    "ranks, a checkpoint is saved if there is a --save-dir, the held-out loss and the tables are\n"
+    "printed as at the end. A second signal ends the process at once. Memory is planned to the "
+    "byte: a rank that holds anything else than its "
     "plan\n"
     "makes the run fail at its end.\n"
     "Example: zero-train --config configs/stage2.json --data text.txt --ranks 2 --steps 500";
@@ -121,7 +124,11 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
                  "DeepSpeed-style JSON file; without it: AdamW, lr 3e-3, clipping 1.0, stage 2");
   CLI::Option* const data =
       app.add_option("--data", o.data, "text files, read as bytes one after the other");
-  app.add_option("--ranks", o.ranks, "data-parallel ranks")->check(CLI::Range(1, 4096));
+  CLI::Option* const ranks =
+      app.add_option("--ranks", o.ranks,
+                     "data-parallel ranks, as threads; under mpirun -n N of several processes they "
+                     "are N")
+          ->check(CLI::Range(1, 4096));
   app.add_option("--steps", o.steps, "optimizer steps; 0 only evaluates")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   app.add_option("--seed", o.seed, "of the first weights and of the order of the data")
@@ -153,6 +160,22 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
       "--describe", o.describe_path,
       "writes names, shapes and units of the model as JSON to this file, - is stdout, and "
       "ends: zero-mem plans from it; --data and --json do not act then");
+  CLI::Option* const save_dir = app.add_option(
+      "--save-dir", o.save_dir,
+      "folder for checkpoints; one is saved after the last step, also after a signal");
+  app.add_option("--save-every", o.save_every,
+                 "steps from one checkpoint to the next; 0: no others")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->needs(save_dir);
+  app.add_option("--keep", o.keep, "how many checkpoints stay, the newest ones; 0: all")
+      ->check(CLI::Range(0, 1 << 30))
+      ->needs(save_dir);
+  app.add_flag("--save-async", o.save_async,
+               "trains on while a copy of the state is written; takes the memory of the copy")
+      ->needs(save_dir);
+  app.add_option("--resume", o.resume,
+                 "a checkpoint, or a folder of them, to go on from; --steps counts from the very "
+                 "beginning");
   app.add_flag("--quiet", o.quiet, "only the final line");
   app.add_flag("--verbose", o.verbose, "one line per step, and the whole configuration in force");
   try {
@@ -160,6 +183,7 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  o.ranks_given = !ranks->empty();
   if (data->empty() && o.describe_path.empty()) {
     std::cerr
         << "zero-train: --data is required, unless the model is only described (--describe)\n";
@@ -170,6 +194,16 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
     return 2;
   }
   return std::nullopt;
+}
+
+void take_ranks(const zero::Launch& launch, Options& options) {
+  if (launch.world_size == 1) return;
+  if (options.ranks_given && options.ranks != launch.world_size) {
+    throw zero::ConfigError("--ranks is " + std::to_string(options.ranks) + ", and " +
+                            std::to_string(launch.world_size) +
+                            " processes were started, each of them a rank: leave it out");
+  }
+  options.ranks = launch.world_size;
 }
 
 Setup resolve(const Options& options) {

@@ -50,6 +50,8 @@ class JsonLines {
   explicit JsonLines(const std::string& path);
 
   void step(const StepLine& line);
+  void resumed(const std::string& folder, std::int64_t steps);  // done before this run
+  void saved(std::int64_t step, double ms);                     // that training stood still
   void plan(int ranks, const RankAccount& planned);
   void memory(int rank, const RankAccount& account);
   void traffic(int rank, std::int64_t steps, const RankAccount& account);

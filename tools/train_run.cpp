@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -11,6 +12,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "tools/train_checkpoint.hpp"
 #include "tools/train_model.hpp"
 #include "zero/error.hpp"
 
@@ -69,14 +71,14 @@ class Rank {
     if (setup.options.verbose && world.rank() == 0) {  // now that all of it is settled
       std::cerr << "configuration: " << optimizer().config().explained();
     }
-    model_.optimizer().reset_traffic();  // what prepare() moved is no part of a step
   }
 
   int accumulation() { return model_.optimizer().accumulation_steps(); }
-  bool interrupted() const { return interrupted_; }
+  // 0, or the signal that a rank has got.
+  int interrupted_by() const { return interrupted_by_; }
   zero::ZeroOptimizer& optimizer() { return model_.optimizer(); }
 
-  // One step on all ranks. Afterwards interrupted() is the same on all of them.
+  // One step on all ranks. Afterwards interrupted_by() is the same on all of them.
   StepLine step(std::int64_t index) {
     const auto start = std::chrono::steady_clock::now();
     const auto world_size = static_cast<std::uint64_t>(world_.world_size());
@@ -98,7 +100,7 @@ class Rank {
         result = optimizer().step();
       }
     }
-    mine.push_back(signal_.load() != 0 ? 1.0 : 0.0);
+    mine.push_back(signal_.load());
     const std::vector<double> all = gather(world_, "zero-train losses", mine);
 
     StepLine line;
@@ -162,7 +164,7 @@ class Rank {
       slots[s] = all[s % ranks * per_rank + s / ranks];
     }
     for (std::size_t r = 0; r < ranks; ++r) {
-      interrupted_ = interrupted_ || all[(r + 1) * per_rank - 1] != 0.0;
+      interrupted_by_ = std::max(interrupted_by_, static_cast<int>(all[(r + 1) * per_rank - 1]));
     }
     return tree_sum(slots) / static_cast<double>(slots.size());
   }
@@ -187,7 +189,7 @@ class Rank {
   const std::atomic<int>& signal_;
   WrappedModel model_;
   Batch batch_;
-  bool interrupted_ = false;
+  int interrupted_by_ = 0;
   std::uint64_t hash_ = 0;
 };
 
@@ -195,6 +197,7 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
             const std::atomic<int>& signal, JsonLines& json) {
   Rank rank(setup, corpus, world, signal);
   const Options& options = setup.options;
+  Checkpoints checkpoints(setup, corpus, rank.optimizer(), json);
   const bool reports = world.rank() == 0;
   const std::int64_t tokens_per_step = std::int64_t{setup.shape.micro_batch} * setup.shape.context *
                                        rank.accumulation() * world.world_size();
@@ -208,13 +211,15 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
         std::string(zero::dtype_name(setup.dtype)).c_str(),
         static_cast<long long>(rank.optimizer().padded_elems()), world.world_size(),
         rank.optimizer().stage(), static_cast<long long>(tokens_per_step));
-    const zero::Plan plan = rank.optimizer().plan({.steps = options.steps});
+    const zero::Plan plan = rank.optimizer().plan(checkpoints.foreseen(options.steps));
     std::fprintf(people, "planned for each rank: %s, %s at peak\n",
                  zero::format_bytes(plan.trained.total().current_bytes).c_str(),
                  zero::format_bytes(plan.peak_bytes()).c_str());
     std::fflush(people);
   }
 
+  const std::int64_t before = checkpoints.resume();
+  rank.optimizer().reset_traffic();  // what came before is no part of a step
   std::vector<double> losses;
   {
     std::unique_ptr<Progress> progress;
@@ -222,16 +227,19 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
       progress = std::make_unique<Progress>(options.steps, tokens_per_step, verbosity,
                                             isatty(STDERR_FILENO) != 0);
     }
-    for (std::int64_t s = 0; s < options.steps && !rank.interrupted(); ++s) {
+    for (std::int64_t s = before; s < options.steps && rank.interrupted_by() == 0; ++s) {
       const StepLine line = rank.step(s);
       losses.push_back(line.loss);
       if (reports) {
         json.step(line);
         progress->update(line);
       }
+      checkpoints.after_step(s + 1, s + 1 == options.steps || rank.interrupted_by() != 0);
     }
+    checkpoints.finish();
   }
   const auto steps = static_cast<std::int64_t>(losses.size());
+  const std::int64_t done = before + steps;
 
   // Accounts before the evaluation, which gathers too at stage 3.
   const std::vector<double> mine = rank.account().pack();
@@ -243,7 +251,7 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
   for (std::size_t at = 0; at < packed.size(); at += RankAccount::kPacked) {
     accounts.push_back(RankAccount::unpack(std::span(packed).subspan(at, RankAccount::kPacked)));
   }
-  const RankAccount planned = planned_account(rank.optimizer().plan({.steps = steps}));
+  const RankAccount planned = planned_account(rank.optimizer().plan(checkpoints.foreseen(steps)));
   json.plan(static_cast<int>(accounts.size()), planned);
   for (std::size_t r = 0; r < accounts.size(); ++r) json.memory(static_cast<int>(r), accounts[r]);
   for (std::size_t r = 0; r < accounts.size(); ++r) {
@@ -254,12 +262,12 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
                  memory_table(planned, accounts).c_str(), traffic_table(accounts, steps).c_str());
   }
   std::fprintf(people, "held-out loss %.4f nats after %lld steps, weights %016llx\n", val_loss,
-               static_cast<long long>(steps), static_cast<unsigned long long>(rank.hash()));
+               static_cast<long long>(done), static_cast<unsigned long long>(rank.hash()));
   // Looked at once, so that this line and the exit code say the same.
-  const int stopped_by = signal.load();
-  json.final({val_loss, rank.hash(), steps, stopped_by != 0});
+  const int stopped_by = std::max(rank.interrupted_by(), signal.load());
+  json.final({val_loss, rank.hash(), done, stopped_by != 0});
   if (!std::isfinite(val_loss)) {
-    throw diverged("held-out loss", val_loss, concat("after ", steps, " steps"));
+    throw diverged("held-out loss", val_loss, concat("after ", done, " steps"));
   }
   if (const std::string wrong = difference(planned, accounts); !wrong.empty()) {
     throw std::runtime_error(wrong);

@@ -20,7 +20,7 @@
 
 namespace {
 
-enum ExitCode { kAllHold = 0, kMismatch = 1, kBadUsage = 2, kNotSupported = 3 };
+enum ExitCode { kAllHold = 0, kMismatch = 1, kBadUsage = 2 };
 
 struct Line {
   std::string file;
@@ -79,10 +79,6 @@ std::vector<ExitCode> run_file(const std::string& path, const std::vector<int>& 
         print({path, stage, "FAIL", outcome.detail}, json);
         codes.push_back(kMismatch);
         break;
-      case zero::cases::Verdict::kNotSupported:
-        print({path, stage, "not supported", outcome.detail}, json);
-        codes.push_back(kNotSupported);
-        break;
     }
   }
   if (codes.empty()) {
@@ -112,7 +108,7 @@ int run(int argc, char** argv) {
   app.add_flag("--json", json, "one JSON object per line instead of text");
   app.footer(
       "Exit code: 0 all hold, 1 a mismatch or output that cannot be written, 2 wrong usage, a bad\n"
-      "file or no CUDA device, 3 not supported.");
+      "file or no CUDA device.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -132,7 +128,7 @@ int run(int argc, char** argv) {
   for (const std::string& file : files) {
     for (const ExitCode code : run_file(file, stages, device, json)) codes.push_back(code);
   }
-  for (const ExitCode code : {kBadUsage, kMismatch, kNotSupported}) {
+  for (const ExitCode code : {kBadUsage, kMismatch}) {
     if (std::find(codes.begin(), codes.end(), code) != codes.end()) return code;
   }
   return kAllHold;

@@ -38,6 +38,13 @@ class CudaError : public Error {
   using Error::Error;
 };
 
+// A checkpoint could not be written or read, or what is in it is not what was written. The message
+// names the file and, where it is about one, the tensor.
+class CheckpointError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Memory could not be had.
 class OutOfMemory : public Error {
  public:

@@ -27,6 +27,10 @@ struct PlanOptions {
   // read them where they are. ZeroOptimizer::plan() knows which it is, and runtime.nccl_reduction
   // says it as well.
   bool stages_slices = false;
+  // What ZeroOptimizer::load(), save() and asynchronous saves hold on their way.
+  bool loads = false;
+  bool saves = false;
+  bool async_saves = false;
 };
 
 // Of each rank: shards are equal, so all hold the same.

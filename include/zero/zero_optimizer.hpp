@@ -30,6 +30,7 @@
 #include "zero/lr_schedule.hpp"
 #include "zero/param_spec.hpp"
 #include "zero/partition_manager.hpp"
+#include "zero/save_load.hpp"
 #include "zero/step_result.hpp"
 #include "zero/traffic.hpp"
 #include "zero/world.hpp"
@@ -172,6 +173,27 @@ class ZeroOptimizer {
   // Freezes or unfreezes, from the end of a step until the next one's first backward pass. A
   // parameter registered frozen has no optimizer state and stays so: ConfigError.
   void set_requires_grad(std::string_view param, bool requires_grad);
+
+  // --- Checkpoints. Collective, on all ranks alike, between micro-steps; see checkpoint.hpp for
+  // what is on disk. What goes wrong on one rank is a CheckpointError on all of them. ---
+
+  // Writes the state of training into `directory`/step-00000100 (`step` is the caller's own count),
+  // which all ranks share: weights, moments, counts, schedule, loss scale, settings of the groups,
+  // and, inside an accumulation window, the sums of gradients. A crash at any moment leaves the
+  // checkpoints before as they were. Blocks until it is on the disk; with SaveOptions::async until
+  // this rank's share is copied, and what goes wrong later is thrown by wait_for_save(), or by the
+  // next save() or load(). Holds 1 MiB of workspace on its way, async a copy of the share.
+  void save(const std::string& directory, std::int64_t step, const SaveOptions& options = {});
+  // Blocks until no asynchronous save is under way on any rank, and throws what went wrong in it.
+  void wait_for_save();
+  // Goes on from a checkpoint, made at any world size, stage, bucket size and device: `path` is
+  // one, or a folder of them, of which `latest` names the one. Training from here has the bits of a
+  // run that was never ended, where the world size is the same or runtime.reproducible is set.
+  // Settings of param groups and schedule are the checkpoint's, unless the configuration has
+  // changed since. After prepare(); before anything is changed, manifest and model are compared.
+  // Holds 5 MiB of workspace on its way. After an error in reading values, which every checksum may
+  // be, the optimizer is of no more use: UsageError.
+  LoadReport load(const std::string& path, const LoadOptions& options = {});
 
   // --- Looking in ---
 

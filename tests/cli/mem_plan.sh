@@ -26,6 +26,17 @@ shows ': 1 element in 1 unit$' said
 "$mem" fit --model one.json --ranks 1 --budget 1GB > said
 shows ': 1 element in 1 unit on 1 rank$' said
 
+# An asynchronous save copies a rank's share: 12 bytes for each of 32000 / 4 elements. It comes on top
+# of what stays; the peak of training is in a step, which holds more than a copy on its way.
+"$mem" plan --params 32000 --stage 2 --ranks 4 --saves async --json > async.json
+"$mem" plan --params 32000 --stage 2 --ranks 4 --json > none.json
+python3 - <<'PYTHON' || fail "--saves async: $(cat none.json async.json)"
+import json
+none, saves = (json.load(open(f))["plans"][0]["memory"]["workspace"]["current"]
+               for f in ("none.json", "async.json"))
+assert saves - none == 12 * 32000 // 4, saves - none
+PYTHON
+
 # Ranks that are processes receive the shards of the others: 3 of 1000 / 4
 # elements, to a multiple of 8, in fp32.
 "$mem" plan --params 32000 --stage 2 --ranks 4 --config <(echo '{"zero_optimization":

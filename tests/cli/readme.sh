@@ -49,6 +49,8 @@ for file, shown in files:
         sys.exit(f"README.md: the block is not what {file} has")
 PYTHON
 
+# mpirun as root, with more processes than cores.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 cd "$work/checkout"
 for block in "$work"/blocks/*.sh; do
   sed 's/^/$ /' "$block"

@@ -1,0 +1,28 @@
+// What the folder around the checkpoints holds.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "zero/checkpoint.hpp"
+#include "zero/file_system.hpp"
+
+namespace zero::checkpoint {
+
+// What ROOT/latest says; empty if it is not there.
+std::optional<std::string> read_latest(FileSystem& files, const std::string& root);
+void write_latest(FileSystem& files, const std::string& root, const std::string& name);
+
+// Makes ROOT/NAME vanish at once, then removes it.
+void discard(FileSystem& files, const std::string& root, const std::string& name);
+
+// prune_checkpoints(), keeping `also` too.
+std::vector<std::string> prune(FileSystem& files, const std::string& root, int keep,
+                               const std::string& also);
+
+// The manifest of a checkpoint of which every file is there with its size. Throws CheckpointError
+// that says what is missing.
+CheckpointManifest read_whole(FileSystem& files, const std::string& folder);
+
+}  // namespace zero::checkpoint

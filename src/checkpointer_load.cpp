@@ -294,6 +294,7 @@ void Checkpointer::clear_window() {
 }
 
 void Checkpointer::read_window(CheckpointReader& reader, int micro_step) {
+  p_.reducer.forget_sums();  // of a window that was open here
   if (micro_step == 0) return;
   clear_window();
   Passage passage(p_.rt, CheckpointReader::kMostScratchBytes);

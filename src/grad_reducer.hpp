@@ -46,6 +46,10 @@ class GradReducer {
   }
   // They have, from zero. REQUIRES: they add up on this rank.
   void begin_sum(const Bucket& bucket);
+  // What has added up so far is of no more use.
+  void forget_sums() {
+    for (State& state : states_) state.clean = false;
+  }
   // How many contributions to each parameter a micro-step brings, as learnt.
   const std::vector<int>& expected() const { return expected_; }
   void expect(int param, int contributions) {

@@ -24,10 +24,11 @@ using State = std::vector<float>;
 // An optimizer with a model of two small parameters, whose gradient follows from their values.
 class Trainer {
  public:
-  Trainer(World& world, int stage, double timeout_s)
+  Trainer(World& world, int stage, double timeout_s, int accumulation = 1)
       : optimizer(Config::parse(detail::concat(
-                      R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": )",
-                      stage, R"(, "stage3_param_persistence_threshold": 0},)",
+                      R"({"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": )",
+                      accumulation, R"(, "zero_optimization": {"stage": )", stage,
+                      R"(, "stage3_param_persistence_threshold": 0},)",
                       R"("optimizer": {"type": "AdamW", "params": {"lr": 0.1}},)",
                       R"("runtime": {"timeout_s": )", timeout_s, "}}")),
                   world) {
@@ -49,6 +50,7 @@ class Trainer {
     optimizer.prepare();
   }
 
+  // One micro-step, which without accumulation is a step.
   void step() {
     { const auto use = optimizer.forward(unit_); }
     {

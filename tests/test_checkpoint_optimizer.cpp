@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 
+#include "tests/checkpoint_trainer.hpp"
 #include "tests/device_access.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/toy_model.hpp"
@@ -221,6 +222,35 @@ TEST(LoadWindow, IsContinuedAnewOrRefused) {
     const LoadReport report = report_of(other, folder.path(), anew);
     EXPECT_EQ(report.micro_step, 0);
     EXPECT_THAT(report.notes, ElementsAre(HasSubstr("the window begins anew")));
+  }
+}
+
+// What had added up before the load has no part in what comes.
+TEST(LoadWindow, TheOneThatWasOpenIsForgotten) {
+  for (const int stage : {0, 1, 2, 3}) {
+    SCOPED_TRACE(stage);
+    const TemporaryFolder folder;
+    run_on_device(2, [&](World& world) {
+      faults::Trainer whole(world, stage, 60, 2);
+      whole.step();
+      whole.optimizer.save(folder.path() + "/inside", 1);
+      whole.step();
+      whole.optimizer.save(folder.path() + "/between", 1);
+      const faults::State first = whole.state();
+      for (int micro = 0; micro < 2; ++micro) whole.step();
+      const faults::State second = whole.state();
+
+      faults::Trainer other(world, stage, 60, 2);
+      for (int micro = 0; micro < 5; ++micro) other.step();
+      EXPECT_EQ(other.optimizer.load(folder.path() + "/between").micro_step, 0);
+      EXPECT_EQ(other.state(), first);
+      for (int micro = 0; micro < 2; ++micro) other.step();
+      EXPECT_EQ(other.state(), second);
+      other.step();
+      EXPECT_EQ(other.optimizer.load(folder.path() + "/inside").micro_step, 1);
+      other.step();
+      EXPECT_EQ(other.state(), first);
+    });
   }
 }
 

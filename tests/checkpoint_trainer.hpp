@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -123,6 +126,25 @@ class CheckpointFaults : public ::testing::TestWithParam<Where> {
     EXPECT_EQ(fresh.state(), after(step)) << "loaded from step " << step;
     fresh.step();
     EXPECT_EQ(fresh.state(), after(step + 1)) << "trained on from step " << step;
+    return step;
+  }
+
+  // The same without loading it.
+  std::int64_t saved_step(FileSystem& files) const {
+    CheckpointReader reader(files, kRoot);
+    std::vector<std::byte> scratch(static_cast<std::size_t>(reader.scratch_bytes()));
+    State all;
+    for (const CheckpointParam& p : reader.manifest().params) {
+      for (const StateKind kind :
+           {StateKind::kMasterWeights, StateKind::kExpAvg, StateKind::kExpAvgSq}) {
+        State some(static_cast<std::size_t>(p.numel()));
+        reader.read(kind, p.name, 0, p.numel(), "", std::as_writable_bytes(std::span(some)),
+                    scratch);
+        all.insert(all.end(), some.begin(), some.end());
+      }
+    }
+    const std::int64_t step = reader.manifest().step;
+    EXPECT_EQ(all, after(step)) << "saved after step " << step;
     return step;
   }
 

@@ -56,7 +56,7 @@ class Rates {
   std::int64_t first_ = 0;                    // the update that rt.groups are for
   std::deque<std::vector<ParamGroup>> rows_;  // from first_ on
   bool by_hand_ = false;
-  std::int64_t given_end_ = 0;                // updates before it are in the device's table
+  std::int64_t given_end_ = 0;  // updates before it are in the device's table
   bool given_ = false;
 };
 

@@ -24,8 +24,8 @@ std::string text(std::size_t size, int rank) {
 
 void exchange(World& world, const std::string& config = "{}") {
   RankRuntime on(world, config);
-  const std::vector<std::vector<std::size_t>> sizes = {{0},       {1}, {7, 0, 8},
-                                                       {0, 9, 1}, {8}, {511, 513, 512}, {0, 1500}};
+  const std::vector<std::vector<std::size_t>> sizes = {
+      {0}, {1}, {7, 0, 8}, {0, 9, 1}, {8}, {511, 513, 512}, {0, 1500}};
   for (const std::vector<std::size_t>& of_rank : sizes) {
     std::vector<std::string> expected;
     std::size_t longest = 0;

@@ -12,8 +12,8 @@
 
 namespace zero {
 
-// Removes all but the newest `keep` checkpoints of a folder, the one that `latest` names and the one
-// that find_checkpoint() finds; without that one it throws. Returns the names of those removed.
+// Removes all but the newest `keep` checkpoints of a folder, the one that `latest` names and the
+// one that find_checkpoint() finds; without that one it throws. Returns the names of those removed.
 // REQUIRES: keep > 0.
 std::vector<std::string> prune_checkpoints(FileSystem& files, const std::string& root, int keep);
 

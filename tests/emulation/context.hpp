@@ -10,8 +10,8 @@
 namespace zero::emulation {
 
 #if defined(__x86_64__)
-// Where its registers lie. Much faster than swapcontext(), which asks the system for the signal mask
-// on every switch.
+// Where its registers lie. Much faster than swapcontext(), which asks the system for the signal
+// mask on every switch.
 using Context = void*;
 extern "C" void zero_emulation_switch(Context* from, Context to);
 asm(R"(

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/checkpoint_fixtures.hpp"
+#include "tests/faulty_file_system.hpp"
 #include "tests/memory_file_system.hpp"
 
 namespace zero::ckpt {
@@ -220,6 +221,25 @@ TEST(CheckpointDamage, ValuesThatAreNotFinite) {
       } else {
         EXPECT_THAT(verify(reader), ElementsAre(of_w)) << "blocks of " << block_bytes;
       }
+    }
+  }
+}
+
+// A disk that fails once, at any call of someone who loads or verifies.
+TEST(CheckpointDamage, AnyReadMayFail) {
+  MemoryFileSystem disk;
+  faults::FaultyFileSystem files(disk);
+  const std::string folder = save(files, "/run", small());
+  for (const bool loads : {true, false}) {
+    for (int k = 0;; ++k) {
+      files.arm(faults::FaultyFileSystem::Fault::kError, k);
+      const std::string error = loads ? loading(files, small(), folder) : verifying(files, folder);
+      if (files.calls() <= k) {
+        EXPECT_EQ(error, "");
+        EXPECT_GT(k, 10);
+        break;
+      }
+      EXPECT_THAT(error, HasSubstr("cannot " + files.failed() + ": Input/output error"));
     }
   }
 }

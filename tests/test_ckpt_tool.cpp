@@ -220,7 +220,7 @@ TEST(CkptTool, WhatIsInOne) {
   EXPECT_EQ(json["config"]["train_batch_size"], 4);
   EXPECT_EQ(json["bytes"]["master_weights"], (15 + 1 + 1) * 4);
   EXPECT_EQ(json["bytes"]["frozen"], 7 * 2);
-  EXPECT_EQ(json["params"][0]["shape"], nlohmann::json({3, 5}));
+  EXPECT_EQ(json["params"][0]["shape"], nlohmann::ordered_json({3, 5}));
   EXPECT_EQ(json["files"].size(), 2u);
 }
 

@@ -3,6 +3,8 @@
 //
 // One rank of a job whose ranks share a folder:
 //   auto world = zero::make_nccl_world_by_file("/shared/nccl_id", job_token, rank, size, gpu);
+// or, started by mpirun (zero/world.hpp), which needs no folder:
+//   auto world = zero::World::from_environment({.device = zero::DeviceKind::kCuda});
 //
 // Sums. By default NCCL only copies: slices of the other ranks are received into a workspace
 // (Communicator::use_workspace, (N-1) shards of the dtype that is sent) and summed here, in fp32

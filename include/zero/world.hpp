@@ -11,11 +11,12 @@
 //
 // How a job of processes ends. When a rank fails (throws out of its world, is late, ends early),
 // the waits of the others end with a CommError that names it; each of them has to end then, with
-// its message and an exit code other than 0. MPI is ended when a process exits: properly when all
-// ranks exit within 2 seconds, else by MPI_Abort, so that also a rank that is stopped or hangs does
-// not keep the job. A process that has gone on after a failure exits with 1 all the same. There is
-// nothing to call: `return 1` from main, std::exit and std::terminate all do. A program that called
-// MPI_Init_thread itself calls MPI_Finalize as well.
+// its message and an exit code other than 0. MPI is ended when a process exits. One that exits well
+// waits for the others as long as they are alive; after a failure they have 2 seconds, and then
+// MPI_Abort ends the job, so that a rank that is stopped or hangs does not keep it. A process that
+// has gone on after a failure exits with 1 all the same. There is nothing to call: `return 1` from
+// main, std::exit and std::terminate all do. A program that called MPI_Init_thread itself calls
+// MPI_Finalize as well.
 #pragma once
 
 #include <chrono>

@@ -30,6 +30,7 @@ ends() {
     "$work/fault" "$what" "$rank" "${deadline:-60}" >out 2>&1 || code=$?
   ((code != 124)) || fail "$what: still there after 60 s: $(cat out)"
   ((code != 0)) || fail "$what: ended as if nothing had been: $(cat out)"
+  ! grep -E 'Sanitizer|runtime error' out || fail "$what: $(cat out)"
   for text in "$@"; do grep -qF -- "$text" out || fail "$what: no '$text' in: $(cat out)"; done
   # mpirun may be a little ahead of those whom it has ended.
   for _ in $(seq 100); do [[ -z $(left_behind) ]] && return; sleep 0.1; done

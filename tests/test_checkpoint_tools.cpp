@@ -39,6 +39,7 @@ struct Weights {
   std::vector<T> values(const std::string& name) const {
     const auto& offsets = header.at(name)["data_offsets"];
     std::vector<T> out((offsets[1].get<std::size_t>() - offsets[0].get<std::size_t>()) / sizeof(T));
+    if (out.empty()) return out;
     std::memcpy(out.data(), data.data() + offsets[0].get<std::size_t>(), out.size() * sizeof(T));
     return out;
   }

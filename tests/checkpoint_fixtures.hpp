@@ -157,6 +157,16 @@ inline std::string save(FileSystem& files, const std::string& root, const Sample
   }
 }
 
+// Saves a sample with another manifest.
+inline std::string save_as(FileSystem& files, const std::string& root, const Sample& sample,
+                           const CheckpointManifest& manifest) {
+  const std::string name = checkpoint::begin(files, root, sample.step);
+  for (int rank = 0; rank < sample.world_size; ++rank) {
+    save_rank(files, root + "/" + name, sample, rank);
+  }
+  return checkpoint::commit(files, root, name, manifest, std::chrono::steady_clock::now(), 0);
+}
+
 inline std::vector<std::byte> read(CheckpointReader& reader, const StateRange& range) {
   std::vector<std::byte> out(static_cast<std::size_t>(range.bytes()));
   std::vector<std::byte> scratch(static_cast<std::size_t>(reader.scratch_bytes()));

@@ -213,23 +213,33 @@ TEST(CheckpointFormat, EveryElementIsThereOnce) {
     EXPECT_THAT(files.list("/run"), IsEmpty());
   }
 
-  // Twice: rank 1 writes what rank 0 has.
-  MemoryFileSystem files;
-  const std::string name = checkpoint::begin(files, "/run", 1);
-  Sample sample{.params = {{"w", {4}, DType::kFloat32, 0, true, true, 1}}, .world_size = 2};
-  for (int rank = 0; rank < 2; ++rank) {
-    std::vector<StateRange> ranges = tensors_of(sample);
-    for (StateRange& range : ranges) range.begin = rank;
-    checkpoint::ShardWriter writer(files, "/run/" + name, rank, 2, ranges);
-    for (const StateRange& range : ranges) writer.append(bytes_of(range, 1));
-    checkpoint::publish_record(files, "/run/" + name, rank, writer.finish());
+  // Rank 0 has the elements from 0 to 2, rank 1 the rest; but for one.
+  for (const auto& [second, expected] : std::vector<std::pair<std::int64_t, std::string>>{
+           {2, ""},
+           {1,
+            "elements 1 to 2 of master_weights/w are there twice, the second time in "
+            "rank-00001-of-00002.safetensors"},
+           {3, "elements 2 to 3 of master_weights/w are in no file"}}) {
+    MemoryFileSystem files;
+    const std::string name = checkpoint::begin(files, "/run", 1);
+    const Sample sample{.params = {{"w", {4}, DType::kFloat32, 0, true, true, 1}}, .world_size = 2};
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<StateRange> ranges = tensors_of(sample);
+      for (StateRange& range : ranges) {
+        if (rank == 0) range.end = 2;
+        if (rank == 1) range.begin = second;
+      }
+      checkpoint::ShardWriter writer(files, "/run/" + name, rank, 2, ranges);
+      for (const StateRange& range : ranges) writer.append(bytes_of(range, 1));
+      checkpoint::publish_record(files, "/run/" + name, rank, writer.finish());
+    }
+    const std::string error = refusal([&] {
+      checkpoint::commit(files, "/run", name, manifest_of(sample), std::chrono::steady_clock::now(),
+                         0);
+    });
+    EXPECT_EQ(error.empty(), expected.empty()) << error;
+    EXPECT_THAT(error, HasSubstr(expected));
   }
-  EXPECT_THAT(refusal([&] {
-                checkpoint::commit(files, "/run", name, manifest_of(sample),
-                                   std::chrono::steady_clock::now(), 0);
-              }),
-              HasSubstr("elements 1 to 4 of master_weights/w are there twice, the second time in "
-                        "rank-00001-of-00002.safetensors"));
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ struct Weights {
   std::vector<T> values(const std::string& name) const {
     const auto& offsets = header.at(name)["data_offsets"];
     std::vector<T> out((offsets[1].get<std::size_t>() - offsets[0].get<std::size_t>()) / sizeof(T));
+    if (out.empty()) return out;
     std::memcpy(out.data(), data.data() + offsets[0].get<std::size_t>(), out.size() * sizeof(T));
     return out;
   }
@@ -49,7 +50,8 @@ TEST(CheckpointTools, WeightsInOneFile) {
   const Sample sample{.params = awkward_params(), .world_size = 3, .half_done = true};
   CheckpointReader reader(files, save(files, "/run", sample));
   for (const bool master : {true, false}) {
-    // The second time in the place of the first.
+    // Beside what is left of one that was killed; the second time in the place of the first.
+    files.create("/.tmp-model.safetensors");
     consolidate_checkpoint(files, reader, "/model.safetensors",
                            master ? WeightsDtype::kMaster : WeightsDtype::kWorking);
     const Weights weights(read_file(files, "/model.safetensors"));
@@ -190,6 +192,13 @@ TEST(CheckpointTools, ASumThatIsHalfDoneIsNotCutAnew) {
   EXPECT_THAT(refusal([&] { convert_checkpoint(files, reader, "/out", 3); }),
               AllOf(HasSubstr("half done (1 of 4 micro-steps)"), HasSubstr("2 ranks"),
                     HasSubstr("any world size")));
+  // Where the caller alone knows where a window ends, there are sums and no count.
+  const Sample sample{.params = awkward_params(), .half_done = true};
+  CheckpointManifest manifest = manifest_of(sample);
+  manifest.micro_step = 0;
+  CheckpointReader uncounted(files, save_as(files, "/run", sample, manifest));
+  EXPECT_THAT(refusal([&] { convert_checkpoint(files, uncounted, "/out", 3); }),
+              HasSubstr("half done"));
   EXPECT_EQ(files.kind("/out"), FileKind::kMissing);
 }
 

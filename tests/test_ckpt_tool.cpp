@@ -20,16 +20,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Saves a sample with another manifest.
-std::string save_as(FileSystem& files, const std::string& root, const Sample& sample,
-                    const CheckpointManifest& manifest) {
-  const std::string name = checkpoint::begin(files, root, sample.step);
-  for (int rank = 0; rank < sample.world_size; ++rank) {
-    save_rank(files, root + "/" + name, sample, rank);
-  }
-  return checkpoint::commit(files, root, name, manifest, std::chrono::steady_clock::now(), 0);
-}
-
 std::vector<std::string> diff(FileSystem& files, const std::string& a, const std::string& b) {
   CheckpointReader in_a(files, a), in_b(files, b);
   return ::ckpt::differences(in_a, in_b).lines;

@@ -141,7 +141,7 @@ TEST_P(CaseRunner, PhasesGoOnFromCheckpoints) {
   };
   EXPECT_EQ(run_case(phases("\"load\": true, "), GetParam()).detail, "");
   EXPECT_EQ(run_case(phases(""), GetParam()).detail,
-            "phase 1 end rank 0 parameters of w[0]: got 1, expected -1");
+            "phase 1 end rank 0 parameters w[0]: got 1, expected -1");
 }
 
 }  // namespace

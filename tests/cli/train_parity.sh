@@ -11,7 +11,7 @@ odd=(--set zero_optimization.reduce_bucket_size=3333
      --set zero_optimization.stage3_param_persistence_threshold=50
      --set zero_optimization.stage3_prefetch_bucket_size=2000)
 
-for dtype in fp32 bf16; do
+for dtype in "${dtypes[@]}"; do
   for stage in 0 1 2 3; do
     for setting in plain small odd; do
       declare -n flags=$setting
@@ -22,6 +22,9 @@ for dtype in fp32 bf16; do
     done
   done
 done
+if [[ ! -e fp32.0.plain ]]; then
+  "$train" "${tiny[@]}" --ranks 2 --steps 8 --dtype fp32 --stage 0 --json fp32.0.plain
+fi
 bits fp32.0.plain > a
 bits bf16.0.plain > b
 ! cmp -s a b || fail "fp32 and bf16 give the same bits: the dtype is ignored"

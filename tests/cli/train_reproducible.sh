@@ -1,7 +1,7 @@
 # Reproducible mode, eight slots, clipping on: the same bits for 1, 2, 4 and 8 ranks at all stages.
 source "$(dirname "${BASH_SOURCE[0]}")/train_common.inc"
 
-for dtype in fp32 bf16; do
+for dtype in "${dtypes[@]}"; do
   for ranks in 1 2 4 8; do
     for stage in 0 1 2 3; do
       out=$dtype.$ranks.$stage

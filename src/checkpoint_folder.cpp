@@ -135,6 +135,7 @@ CheckpointPlace find_checkpoint(FileSystem& files, const std::string& path) {
 std::vector<std::string> list_checkpoints(FileSystem& files, const std::string& root) {
   using namespace checkpoint;
   std::vector<std::string> names;
+  if (files.kind(root) == FileKind::kMissing) return names;
   for (const std::string& name : files.list(root)) {
     if (parse_step_folder(name)) names.push_back(name);
   }
@@ -148,6 +149,9 @@ std::vector<std::string> list_checkpoints(FileSystem& files, const std::string& 
 
 std::vector<std::string> prune_checkpoints(FileSystem& files, const std::string& root, int keep) {
   if (keep < 1) throw UsageError(detail::concat("prune: keep is ", keep, ", valid: 1 or more"));
+  if (files.kind(root) != FileKind::kFolder) {
+    throw CheckpointError(root + " is no folder; there is nothing in it to prune");
+  }
   if (list_checkpoints(files, root).empty()) return {};
   // That stays on which a run can go on, also where `latest` does not name it.
   const std::string taken = find_checkpoint(files, root).folder;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "zero/checkpoint.hpp"
 #include "zero/zero_optimizer.hpp"
 
 namespace {
@@ -32,7 +33,8 @@ float train(const std::string& runs, std::int64_t last_step) {
     optimizer.prepare();
     // [snippet]
     std::int64_t step = 0;
-    if (std::filesystem::exists(runs)) {
+    zero::FileSystem& files = zero::posix_file_system();
+    if (!zero::list_checkpoints(files, runs).empty()) {
       const zero::LoadReport loaded = optimizer.load(runs);  // after prepare(), by all ranks
       step = loaded.step;
       if (world.rank() == 0) std::printf("going on from %s\n", loaded.folder.c_str());

@@ -142,7 +142,8 @@ struct CheckpointPlace {
 // are not looked at). Ranks that load together let one of them decide. Throws if there is none.
 CheckpointPlace find_checkpoint(FileSystem& files, const std::string& path);
 
-// The checkpoints in a folder by step, oldest first: names of the folders, whole or not.
+// The checkpoints in a folder by step, oldest first: names of the folders, whole or not. None in a
+// folder that is not there yet, so that a program can ask whether there is something to resume.
 std::vector<std::string> list_checkpoints(FileSystem& files, const std::string& root);
 
 // Reads a checkpoint. Nothing is handed out that is not as it was written.

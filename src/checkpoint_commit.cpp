@@ -20,6 +20,9 @@ namespace {
 using detail::concat;
 using Clock = std::chrono::steady_clock;
 
+// For the files of other ranks when the one that commits leaves on an error.
+constexpr std::chrono::seconds kGrace{2};
+
 // So that what a late rank of a save before this one still writes does not get into this one.
 std::string nonce() {
   char text[16];
@@ -69,8 +72,14 @@ std::vector<CheckpointFile> collect(FileSystem& files, const std::string& folder
   std::set<int> awaited;
   for (int rank = 0; rank < world_size; ++rank) awaited.insert(awaited.end(), rank);
   auto pause = std::chrono::milliseconds(1);
+  bool leaving = false;
   for (;;) {
-    const bool last_look = Clock::now() >= deadline || (given_up != nullptr && given_up->load());
+    // Where all ranks leave, each still finishes its file.
+    if (!leaving && given_up != nullptr && given_up->load()) {
+      leaving = true;
+      deadline = std::min(deadline, Clock::now() + kGrace);
+    }
+    const bool last_look = Clock::now() >= deadline;
     const std::vector<std::string> names = files.list(folder);
     for (auto rank = awaited.begin(); rank != awaited.end();) {
       const std::string name = record_file(*rank);
@@ -88,6 +97,10 @@ std::vector<CheckpointFile> collect(FileSystem& files, const std::string& folder
       rank = awaited.erase(rank);
     }
     if (awaited.empty()) return collected;
+    if (last_look && leaving) {
+      throw CheckpointError(concat("this rank left on an error, and ", list_of(awaited), " of ",
+                                   world_size, " had not written its file"));
+    }
     if (last_look) {
       throw CheckpointError(
           concat(list_of(awaited), " of ", world_size, " wrote nothing into ", folder,
@@ -133,7 +146,6 @@ std::string complete(FileSystem& files, const std::string& root, const std::stri
   const bool replaces = files.exists(path);
   if (replaces) files.rename(path, join(root, replaced));
   files.rename(folder, path);
-  files.sync_folder(root);
   return path;
 }
 
@@ -177,6 +189,7 @@ std::string commit(FileSystem& files, const std::string& root, const std::string
   try {
     const std::string step = step_folder(manifest.step);
     const std::string replaced = concat(step, kReplaced);
+    files.sync_folder(root);
     if (files.exists(join(root, replaced))) discard(files, root, replaced);
     write_latest(files, root, step);
     if (keep > 0) prune(files, root, keep, step);

@@ -40,7 +40,7 @@ void publish_failure(FileSystem& files, const std::string& folder, int rank,
 // one that `latest` names. Returns its path.
 // On an error before it is a checkpoint ROOT/NAME is removed as far as that can be done: a rank
 // that failed, or published nothing by the deadline, is named. `given_up`, if not null, set
-// meanwhile ends the wait as the deadline does.
+// meanwhile leaves the others two more seconds.
 std::string commit(FileSystem& files, const std::string& root, const std::string& name,
                    CheckpointManifest manifest, std::chrono::steady_clock::time_point deadline,
                    int keep, const std::atomic<bool>* given_up = nullptr);

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "src/checkpoint_commit.hpp"
+#include "src/checkpoint_folder.hpp"
 #include "src/checkpoint_names.hpp"
 #include "src/checkpoint_writer.hpp"
 #include "zero/checkpoint_tools.hpp"
@@ -91,8 +92,14 @@ std::string convert_checkpoint(FileSystem& files, CheckpointReader& from, const 
     checkpoint::abandon(files, root, name);
     throw;
   }
-  return checkpoint::commit(files, root, name, std::move(manifest),
-                            std::chrono::steady_clock::now(), 0);
+  // A newer one stays the one that a resume takes.
+  const std::int64_t step = manifest.step;
+  const std::optional<std::string> latest = checkpoint::read_latest(files, root);
+  std::string path = checkpoint::commit(files, root, name, std::move(manifest),
+                                        std::chrono::steady_clock::now(), 0);
+  const auto named = latest ? checkpoint::parse_step_folder(*latest) : std::nullopt;
+  if (named && named->step > step) checkpoint::write_latest(files, root, *latest);
+  return path;
 }
 
 }  // namespace zero

@@ -114,7 +114,13 @@ void CheckpointReader::Impl::read_bytes(std::size_t number, std::int64_t offset,
     if (part == block_size) {  // all of it is wanted: no copy
       read_block(number, to_size(block), out.first(part));
     } else {
-      read_block(number, to_size(block), scratch.first(block_size));
+      if (scratch_at != scratch.data() || scratch_file != number || scratch_block != block) {
+        scratch_at = nullptr;
+        read_block(number, to_size(block), scratch.first(block_size));
+        scratch_at = scratch.data();
+        scratch_file = number;
+        scratch_block = block;
+      }
       std::memcpy(out.data(), scratch.data() + skip, part);
     }
     out = out.subspan(part);

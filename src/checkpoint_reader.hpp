@@ -29,6 +29,11 @@ struct CheckpointReader::Impl {
 
   std::vector<bool> header_seen;  // of each file; it was right
 
+  // The block that is in the caller's scratch memory: small ranges lie side by side.
+  const std::byte* scratch_at = nullptr;
+  std::size_t scratch_file = 0;
+  std::int64_t scratch_block = 0;
+
   // What is open.
   std::size_t open_number = 0;
   std::unique_ptr<ReadableFile> open_file;

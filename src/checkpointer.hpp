@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "src/checkpoint_ranges.hpp"
+#include "src/registration.hpp"
 #include "src/step_log.hpp"
 #include "zero/file_system.hpp"
+#include "zero/partition_manager.hpp"
 #include "zero/save_load.hpp"
 
 namespace zero {
@@ -30,6 +32,7 @@ class Checkpointer {
   // What it reads and sets. All outlive it.
   struct Parts {
     Runtime& rt;
+    const Registration& registry;
     Stage& stage;
     GradReducer& reducer;
     Vote& vote;
@@ -64,6 +67,8 @@ class Checkpointer {
   std::string schedule_text() const;
   std::vector<bool> touched_anywhere();
   std::span<const std::byte> snapshot(const std::vector<StoredRange>& ranges);
+  // Empty, or why runtime.memory_budget has no room for what is to be done.
+  std::string no_room(PlanOptions planned, const char* what) const;
   void feed(const std::vector<StoredRange>& ranges, checkpoint::ShardWriter& writer);
   std::string begin(FileSystem& files, const std::string& directory, std::int64_t step);
   std::vector<std::string> gather_text(const std::string& mine, const char* what);

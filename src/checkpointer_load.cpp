@@ -44,16 +44,15 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 // Memory that values pass on their way from a file to the device.
 class Passage {
  public:
-  Passage(Runtime& runtime, std::int64_t scratch_bytes)
-      : rt_(runtime),
-        scratch_bytes_(static_cast<std::size_t>(scratch_bytes)),
-        memory_(runtime.device, runtime.ledger, scratch_bytes_ + kChunkElems * sizeof(float)) {}
+  explicit Passage(Runtime& runtime)
+      : rt_(runtime), memory_(runtime.device, runtime.ledger, bytes()) {}
+  static constexpr std::size_t bytes() { return kScratch + kChunkElems * sizeof(float); }
 
   // `kind`: how the file has it.
   void read(CheckpointReader& reader, const StoredRange& to, StateKind kind) {
     const DType stored = reader.dtype(kind, to.range.param, to.range.part);
-    const std::span<std::byte> scratch(memory_.data(), scratch_bytes_);
-    std::byte* const raw = memory_.data() + scratch_bytes_;
+    const std::span<std::byte> scratch(memory_.data(), kScratch);
+    std::byte* const raw = memory_.data() + kScratch;
     const auto element = static_cast<std::int64_t>(dtype_bytes(to.range.dtype));
     for (std::int64_t at = to.range.begin; at < to.range.end; at += kChunkElems) {
       const std::int64_t elems = std::min(kChunkElems, to.range.end - at);
@@ -83,8 +82,9 @@ class Passage {
     });
   }
 
+  static constexpr auto kScratch = static_cast<std::size_t>(CheckpointReader::kMostScratchBytes);
+
   Runtime& rt_;
-  std::size_t scratch_bytes_;
   Staging memory_;
 };
 
@@ -114,7 +114,7 @@ LoadReport Checkpointer::load(const std::string& path, const LoadOptions& option
   agree(error, "loading a checkpoint");
   report.folder = gather_text(folder, "which checkpoint is loaded")[0];
   if (!rt.device.has_memory()) {
-    const Passage passage(rt, CheckpointReader::kMostScratchBytes);
+    const Passage passage(rt);
     return report;
   }
 
@@ -125,6 +125,7 @@ LoadReport Checkpointer::load(const std::string& path, const LoadOptions& option
     check_model(*reader, options, report.notes);
     report.micro_step = window_of(reader->manifest(), options, report.notes);
     check_window(*reader, report.micro_step);
+    error = no_room({.loads = true}, "a load");
   } catch (const std::exception& failure) {
     error = failure.what();
   }
@@ -251,7 +252,7 @@ int Checkpointer::window_of(const CheckpointManifest& saved, const LoadOptions& 
 
 void Checkpointer::read_states(CheckpointReader& reader, const LoadOptions& options) {
   const CheckpointManifest& saved = reader.manifest();
-  Passage passage(p_.rt, CheckpointReader::kMostScratchBytes);
+  Passage passage(p_.rt);
   for (const StoredRange& mine : ranges_.held()) {
     const CheckpointParam* const theirs = saved.find(mine.range.param);
     if (theirs == nullptr) continue;
@@ -297,12 +298,12 @@ void Checkpointer::read_window(CheckpointReader& reader, int micro_step) {
   p_.reducer.forget_sums();  // of a window that was open here
   if (micro_step == 0) return;
   clear_window();
-  Passage passage(p_.rt, CheckpointReader::kMostScratchBytes);
+  Passage passage(p_.rt);
   for (const StoredRange& mine : ranges_.gradients(micro_step)) {
     const ParamState& param = p_.rt.params[static_cast<std::size_t>(mine.param)];
     const Bucket& bucket = p_.rt.layout.bucket(param.place.bucket);
     const bool local = p_.stage.grad_home(bucket) != GradHome::kSharded;
-    if (local && !has_part(reader, mine.range)) continue;
+    if (!has_part(reader, mine.range)) continue;
     if (local && !p_.reducer.has_sum(bucket)) p_.reducer.begin_sum(bucket);
     passage.read(reader, mine, StateKind::kGradients);
   }
@@ -334,13 +335,15 @@ void Checkpointer::publish() {
 void Checkpointer::restore_counters(const CheckpointManifest& saved, int micro_step,
                                     std::vector<std::string>& notes) {
   Runtime& rt = p_.rt;
-  std::vector<std::int64_t> counts(rt.params.size());
+  // What is not taken from the checkpoint stays: a count belongs to its moments.
+  std::vector<std::int64_t> counts = p_.vote.step_counts();
+  const bool counted = saved.has_moments || rt.config.optimizer.kind != OptimizerKind::kAdam;
   for (std::size_t i = 0; i < rt.params.size(); ++i) {
     ParamState& param = rt.params[i];
     param.touched = false;
     const CheckpointParam* const theirs = saved.find(param.spec.name);
     if (theirs == nullptr) continue;
-    counts[i] = theirs->step_count;
+    if (counted && theirs->has_state) counts[i] = theirs->step_count;
     param.requires_grad = param.has_state && (theirs->requires_grad || !theirs->has_state);
     param.touched = micro_step != 0 && theirs->touched;
     if (theirs->contributions > 0) p_.reducer.expect(static_cast<int>(i), theirs->contributions);

@@ -151,15 +151,15 @@ void Checkpointer::save(const std::string& directory, std::int64_t step,
   rt.compute.synchronize();
   rt.comm.check();
   std::span<const std::byte> copied;
-  if (options.async) {
-    std::string error;
-    try {
-      copied = snapshot(ranges);
-    } catch (const OutOfMemory& failure) {
-      error = failure.what();
-    }
-    agree(error, "saving a checkpoint");
+  std::string error;
+  try {
+    error = no_room({.saves = !options.async, .async_saves = options.async},
+                    options.async ? "asynchronous saves" : "saves");
+    if (options.async && error.empty()) copied = snapshot(ranges);
+  } catch (const OutOfMemory& failure) {
+    error = failure.what();
   }
+  agree(error, "saving a checkpoint");
   FileSystem& files = files_of(options);
   std::string temporary = begin(files, directory, step);
   if (!rt.device.has_memory()) {
@@ -194,6 +194,19 @@ void Checkpointer::save(const std::string& directory, std::int64_t step,
   }
   if (rt.rank() == 0) job->commit();
   agree(job->error, "saving a checkpoint");
+}
+
+std::string Checkpointer::no_room(PlanOptions planned, const char* what) const {
+  const Runtime& rt = p_.rt;
+  const RuntimeSettings& runtime = rt.config.runtime;
+  if (!runtime.memory_budget) return {};
+  planned.stages_slices = rt.comm.stages_slices();
+  const Plan plan =
+      PartitionManager::plan(p_.registry.shape(), rt.config, rt.world_size(), planned, rt.rank());
+  if (plan.peak_bytes() <= *runtime.memory_budget - runtime.reserved) return {};
+  return concat("with ", what, " this optimizer holds ", plan.peak_bytes(),
+                " bytes at its peak, and runtime.memory_budget is ", *runtime.memory_budget, ", ",
+                runtime.reserved, " of them runtime.reserved");
 }
 
 // From the device to the file, a part at a time.
@@ -243,9 +256,11 @@ std::span<const std::byte> Checkpointer::snapshot(const std::vector<StoredRange>
   if (snapshot_room_ < room) {
     if (rt.device.kind() == DeviceKind::kCuda) {
       staged_.reset();
+      snapshot_room_ = 0;
       staged_.emplace(rt.device, rt.ledger, room);
     } else {
       snapshot_.reset();
+      snapshot_room_ = 0;
       snapshot_ = rt.allocate(Category::kWorkspace, static_cast<std::int64_t>((room + 3) / 4),
                               DType::kFloat32, "a snapshot for a checkpoint");
     }

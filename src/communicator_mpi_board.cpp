@@ -44,6 +44,7 @@ void MpiBoard::pump() noexcept {
     const std::lock_guard lock(mpi_mutex_);
     if (closed_ || frozen_) return;
     for (;;) {
+      if (receive_ == MPI_REQUEST_NULL) post_receive();  // it failed before
       int done = 0;
       MPI_Status status;
       check_mpi(MPI_Test(&receive_, &done, &status), "listening to the other ranks");

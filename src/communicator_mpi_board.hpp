@@ -60,7 +60,11 @@ class MpiBoard {
   std::vector<int> silent() const;
 
   // No calls of MPI any more: a request is left that may write to memory that is someone else's.
-  void freeze() { frozen_ = true; }
+  // Returns when no thread is inside such a call.
+  void freeze() {
+    const std::lock_guard lock(mpi_mutex_);
+    frozen_ = true;
+  }
   bool frozen() const { return frozen_; }
   // Takes back the receive that is posted. Afterwards pump() does nothing.
   void close() noexcept;

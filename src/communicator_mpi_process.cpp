@@ -209,7 +209,8 @@ bool MpiProcess::farewell(int status) noexcept {
 
 void MpiProcess::abort(int status) {
   flush();
-  MPI_Abort(MPI_COMM_WORLD, status == 0 ? 1 : status);
+  with_deadline(kPatienceS + kGraceS, "MPI_Abort",
+                [&] { MPI_Abort(MPI_COMM_WORLD, status == 0 ? 1 : status); });
   std::_Exit(status == 0 ? 1 : status);
 }
 
@@ -229,8 +230,9 @@ void MpiProcess::at_exit(int status) noexcept {
     if (!farewell(status)) abort(status);
     link_->board().close();
     if (owned_) {
-      with_deadline(link_->timeout_s(), concat("rank ", rank_, ": MPI_Finalize"),
-                    [] { MPI_Finalize(); });
+      // Who knows of a failure waits for no one's end any more.
+      with_deadline(failed || status != 0 ? kPatienceS + kGraceS : link_->timeout_s(),
+                    concat("rank ", rank_, ": MPI_Finalize"), [] { MPI_Finalize(); });
     }
   }
   if (status == 0 && !link_->board().failure().empty()) {

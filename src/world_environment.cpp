@@ -99,7 +99,14 @@ std::optional<Found> find_mpi(const Environment& environment, const std::optiona
     if (const auto found = pair(environment, rank, size)) return found;
   }
   // srun --mpi=pmix gives a rank and leaves the size to SLURM's own variables.
-  return environment("PMIX_RANK") != nullptr ? slurm : std::nullopt;
+  if (environment("PMIX_RANK") == nullptr) return std::nullopt;
+  if (!slurm) {
+    throw ConfigError(
+        "PMIX_RANK is set, and no variable that says how many processes there are: started by "
+        "a launcher that this library does not know. mpirun of Open MPI and srun --mpi=pmix are "
+        "known; take PMIX_RANK away to train alone");
+  }
+  return slurm;
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ class ZeroOptimizer::Impl {
     if (std::uncaught_exceptions() > uncaught_ && checkpoints != nullptr) checkpoints->give_up();
     rt.drain();  // nothing writes to the buffers any more
     if (steps != nullptr) steps->finish();
+    checkpoints.reset();  // waits for a save under way, and may have something to log
   }
 
   static Config settle(Config config, World& world) {

@@ -66,8 +66,9 @@ void ZeroOptimizer::Impl::prepare() {
   optimizer = std::make_unique<ShardOptimizer>(rt, *stage, *pieces, *vote);
   steps = std::make_unique<StepLog>(rt, *vote, rates, scaler, log);
   tensors = std::make_unique<TensorAccess>(rt, *stage);
-  checkpoints = std::make_unique<Checkpointer>(Checkpointer::Parts{
-      rt, *stage, *reducer, *vote, *steps, rates, scaler, initial_groups, own_schedule, log});
+  checkpoints = std::make_unique<Checkpointer>(
+      Checkpointer::Parts{rt, registry, *stage, *reducer, *vote, *steps, rates, scaler,
+                          initial_groups, own_schedule, log});
 }
 
 // Where the communicator puts the slices of the other ranks before it sums them.

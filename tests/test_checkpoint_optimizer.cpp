@@ -287,6 +287,48 @@ TEST(LoadMoments, ThatAreNotThereAreNamed) {
   });
 }
 
+// The budget holds for what a save takes on its way, and is told before anything is written.
+TEST(SaveBudget, HasNoRoomForACopy) {
+  ToySetup setup = setup_of(1);
+  std::int64_t peak = 0;
+  setup.after_micro_step = [&](ZeroOptimizer& optimizer, int, int) {
+    peak = optimizer.plan().peak_bytes();
+  };
+  run_toy(setup);
+  const TemporaryFolder folder;
+  setup = setup_of(1, 2, R"(, "runtime": {"memory_budget": )" + std::to_string(peak) + "}");
+  setup.after_micro_step = [&](ZeroOptimizer& optimizer, int step, int) {
+    for (const bool async : {false, true}) {
+      try {
+        optimizer.save(folder.path(), step, {.async = async});
+        ADD_FAILURE() << "saved";
+      } catch (const CheckpointError& error) {
+        EXPECT_THAT(error.what(),
+                    AllOf(HasSubstr("runtime.memory_budget is " + std::to_string(peak)),
+                          HasSubstr("saves")));
+      }
+    }
+  };
+  run_toy(setup);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+// An error that no one waited for is told through the caller's function, which is still there.
+TEST(SaveLog, TellsOfTheLastSaveAtTheEnd) {
+  const TemporaryFolder folder;
+  std::string told;
+  run_on_device(1, [&](World& world) {
+    ZeroOptimizer optimizer(
+        Config::parse(R"({"train_batch_size": 1, "optimizer": {"type": "SGD"}})"), world);
+    const std::string prefix = "told, at some length so that it is on the heap: ";
+    optimizer.set_log(
+        [&told, prefix](std::string_view line) { told = prefix + std::string(line); });
+    optimizer.prepare();
+    optimizer.save(folder.path(), 1, {.async = true, .user_data = "no JSON"});
+  });
+  EXPECT_THAT(told, AllOf(HasSubstr("told, at"), HasSubstr("user data")));
+}
+
 TEST(SaveCalls, AreRefusedOutOfOrder) {
   run_on_device(1, [](World& world) {
     const TemporaryFolder folder;

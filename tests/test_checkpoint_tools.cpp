@@ -126,6 +126,17 @@ TEST(CheckpointTools, LargeTensorsGoThroughInParts) {
   EXPECT_EQ(read(converted, all), bytes_of(all, 1));
 }
 
+// Where a run saves, a resume goes on from the newest all the same.
+TEST(CheckpointTools, ConvertingAnOlderOneLeavesLatestAsItIs) {
+  MemoryFileSystem files;
+  const std::string older = save(files, "/run", {.params = awkward_params(), .step = 2});
+  save(files, "/run", {.params = awkward_params(), .step = 4});
+  CheckpointReader reader(files, older);
+  convert_checkpoint(files, reader, "/run", 3);
+  EXPECT_EQ(find_checkpoint(files, "/run").folder, "/run/step-00000004");
+  EXPECT_EQ(find_checkpoint(files, "/run").note, "");
+}
+
 TEST(CheckpointTools, AFileThatCannotBeWrittenIsNotThere) {
   MemoryFileSystem disk;
   FaultyFileSystem files(disk);

@@ -59,6 +59,7 @@ TEST(Launch, ProcessesOfMpi) {
   expect({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}}, Launcher::kMpi, 1, 3);
   expect({{"MV2_COMM_WORLD_RANK", "1"}, {"MV2_COMM_WORLD_SIZE", "3"}}, Launcher::kMpi, 1, 3);
   // srun --mpi=pmix
+  EXPECT_THAT(refusal({{"PMIX_RANK", "1"}}), HasSubstr("PMIX_RANK"));  // of how many?
   expect({{"PMIX_RANK", "1"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}}, Launcher::kMpi, 1, 2);
   // mpirun in an allocation, whose daemons SLURM started
   Variables both = open_mpi;

@@ -174,7 +174,8 @@ class CheckpointReader {
 
   // Elements [begin, end) of the flattened parameter, gathered from the files that hold them, in
   // the dtype in which they are stored. `out` has exactly their bytes, `scratch` at least
-  // scratch_bytes(). Reads the blocks that hold them and verifies each.
+  // scratch_bytes(), and as the call before left it if it is the same memory. Reads the blocks that
+  // hold them and verifies each.
   void read(StateKind kind, std::string_view param, std::int64_t begin, std::int64_t end,
             std::string_view part, std::span<std::byte> out, std::span<std::byte> scratch);
 

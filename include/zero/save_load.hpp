@@ -41,7 +41,7 @@ struct LoadReport {
   std::string folder;                   // the checkpoint, e.g. "runs/a/step-00000100"
   std::int64_t step = 0;                // as given to save()
   int micro_step = 0;                   // of the open window that come next; 0: a step begins
-  std::string user_data = {};           // as given to save(); empty: none
+  std::string user_data = {};           // the same JSON as given to save(); empty: none
   std::vector<std::string> notes = {};  // what is not as it was, in words
 };
 

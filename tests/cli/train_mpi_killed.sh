@@ -26,13 +26,13 @@ rank_of() { tr '\0' '\n' <"/proc/$1/environ" | grep -oP '^OMPI_COMM_WORLD_RANK=\
 # Shared memory that the processes of the job have.
 # shellcheck disable=SC2046  # several words
 shared_files() {
-  cat $(pids | sed 's|.*|/proc/&/maps|') 2>/dev/null | grep -oE '/dev/shm/[^ ]+' | sort -u
+  cat $(pids | sed 's|.*|/proc/&/maps|') </dev/null 2>/dev/null | { grep -oE '/dev/shm/[^ ]+' || true; } | sort -u
 }
 
 # Of the address space that one of them has had.
 # shellcheck disable=SC2046  # several words
 most_kib() {
-  cat $(pids | sed 's|.*|/proc/&/status|') | grep -oP '^VmPeak:\s*\K[0-9]+' | sort -n | tail -n 1
+  cat $(pids | sed 's|.*|/proc/&/status|') </dev/null 2>/dev/null | grep -oP '^VmPeak:\s*\K[0-9]+' | sort -n | tail -n 1
 }
 
 left_behind() {
@@ -102,7 +102,7 @@ lose_one() {  # SIGNAL
   await "SIG$1 of rank $victim"
   if [[ $code == 0 ]]; then return 1; fi  # it was done already
   ((took <= deadline_s * 1000 + 5000)) || fail "SIG$1 of rank $victim: ended after $took ms"
-  grep -qE "process rank $victim with PID|for rank $victim, " errors ||
+  grep -qE "process rank $victim with PID|(for|;) rank $victim, " errors ||
     fail "SIG$1: rank $victim is not named: $(cat errors)"
   nothing_is_left "SIG$1 of rank $victim"
   goes_on "SIG$1" 4

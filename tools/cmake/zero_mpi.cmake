@@ -20,8 +20,10 @@ if(NOT ZERO_MPI STREQUAL "OFF")
   if(MPI_CXX_FOUND)
     set(zero_mpi TRUE)
     get_target_property(mpi_libraries MPI::MPI_CXX INTERFACE_LINK_LIBRARIES)
-    list(FILTER mpi_libraries EXCLUDE REGEX "/libmpi_cxx\\.")  # C++ bindings that no one uses
-    set_target_properties(MPI::MPI_CXX PROPERTIES INTERFACE_LINK_LIBRARIES "${mpi_libraries}")
+    if(mpi_libraries)  # none where the compiler is MPI's own
+      list(FILTER mpi_libraries EXCLUDE REGEX "/libmpi_cxx\\.")  # C++ bindings that no one uses
+      set_target_properties(MPI::MPI_CXX PROPERTIES INTERFACE_LINK_LIBRARIES "${mpi_libraries}")
+    endif()
   endif()
 endif()
 message(STATUS "MPI: ${zero_mpi}")

@@ -33,7 +33,6 @@ class DiskFaults : public CheckpointFaults {
       }
       return error;
     }
-    bool failed() const { return !errors_[0].empty(); }
     // All ranks are told the same: of the rank and, where one call fails, of that.
     void expect(int culprit, Fault fault, const FaultyFileSystem& files) const {
       for (const std::string& error : errors_) {

@@ -114,10 +114,12 @@ void CheckpointReader::Impl::read_bytes(std::size_t number, std::int64_t offset,
     if (part == block_size) {  // all of it is wanted: no copy
       read_block(number, to_size(block), out.first(part));
     } else {
-      if (scratch_at != scratch.data() || scratch_file != number || scratch_block != block) {
-        scratch_at = nullptr;
+      const bool there = scratch_full && lent == scratch.data() && scratch_file == number &&
+                         scratch_block == block;
+      if (!there) {
+        scratch_full = false;
         read_block(number, to_size(block), scratch.first(block_size));
-        scratch_at = scratch.data();
+        scratch_full = lent == scratch.data();
         scratch_file = number;
         scratch_block = block;
       }
@@ -130,6 +132,11 @@ void CheckpointReader::Impl::read_bytes(std::size_t number, std::int64_t offset,
 
 CheckpointReader::CheckpointReader(FileSystem& files, const std::string& path)
     : impl_(std::make_unique<Impl>(files, path)) {}
+void CheckpointReader::lend(std::span<std::byte> scratch) {
+  impl_->lent = scratch.data();
+  impl_->scratch_full = false;
+}
+
 CheckpointReader::~CheckpointReader() = default;
 CheckpointReader::CheckpointReader(CheckpointReader&&) noexcept = default;
 

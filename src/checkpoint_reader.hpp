@@ -29,8 +29,9 @@ struct CheckpointReader::Impl {
 
   std::vector<bool> header_seen;  // of each file; it was right
 
-  // The block that is in the caller's scratch memory: small ranges lie side by side.
-  const std::byte* scratch_at = nullptr;
+  // Which block is in the memory that was lent.
+  const std::byte* lent = nullptr;
+  bool scratch_full = false;
   std::size_t scratch_file = 0;
   std::int64_t scratch_block = 0;
 

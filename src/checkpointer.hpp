@@ -67,8 +67,8 @@ class Checkpointer {
   std::string schedule_text() const;
   std::vector<bool> touched_anywhere();
   std::span<const std::byte> snapshot(const std::vector<StoredRange>& ranges);
-  // Empty, or why runtime.memory_budget has no room for what is to be done.
-  std::string no_room(PlanOptions planned, const char* what) const;
+  // Throws unless runtime.memory_budget has room for what is to be done.
+  void check_budget(PlanOptions planned, const char* what) const;
   void feed(const std::vector<StoredRange>& ranges, checkpoint::ShardWriter& writer);
   std::string begin(FileSystem& files, const std::string& directory, std::int64_t step);
   std::vector<std::string> gather_text(const std::string& mine, const char* what);

@@ -46,6 +46,9 @@ class Passage {
  public:
   explicit Passage(Runtime& runtime)
       : rt_(runtime), memory_(runtime.device, runtime.ledger, bytes()) {}
+  Passage(Runtime& runtime, CheckpointReader& reader) : Passage(runtime) {
+    reader.lend({memory_.data(), kScratch});
+  }
   static constexpr std::size_t bytes() { return kScratch + kChunkElems * sizeof(float); }
 
   // `kind`: how the file has it.
@@ -91,6 +94,7 @@ class Passage {
 }  // namespace
 
 LoadReport Checkpointer::load(const std::string& path, const LoadOptions& options) {
+  check_budget({.loads = true}, "a load");
   wait();
   p_.reducer.finish();
   p_.stage.drop_ahead();
@@ -125,7 +129,6 @@ LoadReport Checkpointer::load(const std::string& path, const LoadOptions& option
     check_model(*reader, options, report.notes);
     report.micro_step = window_of(reader->manifest(), options, report.notes);
     check_window(*reader, report.micro_step);
-    error = no_room({.loads = true}, "a load");
   } catch (const std::exception& failure) {
     error = failure.what();
   }
@@ -252,7 +255,7 @@ int Checkpointer::window_of(const CheckpointManifest& saved, const LoadOptions& 
 
 void Checkpointer::read_states(CheckpointReader& reader, const LoadOptions& options) {
   const CheckpointManifest& saved = reader.manifest();
-  Passage passage(p_.rt);
+  Passage passage(p_.rt, reader);
   for (const StoredRange& mine : ranges_.held()) {
     const CheckpointParam* const theirs = saved.find(mine.range.param);
     if (theirs == nullptr) continue;
@@ -298,7 +301,7 @@ void Checkpointer::read_window(CheckpointReader& reader, int micro_step) {
   p_.reducer.forget_sums();  // of a window that was open here
   if (micro_step == 0) return;
   clear_window();
-  Passage passage(p_.rt);
+  Passage passage(p_.rt, reader);
   for (const StoredRange& mine : ranges_.gradients(micro_step)) {
     const ParamState& param = p_.rt.params[static_cast<std::size_t>(mine.param)];
     const Bucket& bucket = p_.rt.layout.bucket(param.place.bucket);

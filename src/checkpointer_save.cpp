@@ -143,6 +143,8 @@ void Checkpointer::save(const std::string& directory, std::int64_t step,
     throw UsageError(
         concat("save(): step is ", step, " and keep ", options.keep, "; both must be 0 or more"));
   }
+  check_budget({.saves = !options.async, .async_saves = options.async},
+               options.async ? "asynchronous saves" : "saves");
   wait();
   p_.reducer.finish();
   Runtime& rt = p_.rt;
@@ -151,15 +153,15 @@ void Checkpointer::save(const std::string& directory, std::int64_t step,
   rt.compute.synchronize();
   rt.comm.check();
   std::span<const std::byte> copied;
-  std::string error;
-  try {
-    error = no_room({.saves = !options.async, .async_saves = options.async},
-                    options.async ? "asynchronous saves" : "saves");
-    if (options.async && error.empty()) copied = snapshot(ranges);
-  } catch (const OutOfMemory& failure) {
-    error = failure.what();
+  if (options.async) {
+    std::string error;
+    try {
+      copied = snapshot(ranges);
+    } catch (const OutOfMemory& failure) {
+      error = failure.what();
+    }
+    agree(error, "saving a checkpoint");
   }
-  agree(error, "saving a checkpoint");
   FileSystem& files = files_of(options);
   std::string temporary = begin(files, directory, step);
   if (!rt.device.has_memory()) {
@@ -196,17 +198,19 @@ void Checkpointer::save(const std::string& directory, std::int64_t step,
   agree(job->error, "saving a checkpoint");
 }
 
-std::string Checkpointer::no_room(PlanOptions planned, const char* what) const {
+// Every rank comes to the same end by itself.
+void Checkpointer::check_budget(PlanOptions planned, const char* what) const {
   const Runtime& rt = p_.rt;
   const RuntimeSettings& runtime = rt.config.runtime;
-  if (!runtime.memory_budget) return {};
+  if (!runtime.memory_budget) return;
   planned.stages_slices = rt.comm.stages_slices();
   const Plan plan =
       PartitionManager::plan(p_.registry.shape(), rt.config, rt.world_size(), planned, rt.rank());
-  if (plan.peak_bytes() <= *runtime.memory_budget - runtime.reserved) return {};
-  return concat("with ", what, " this optimizer holds ", plan.peak_bytes(),
-                " bytes at its peak, and runtime.memory_budget is ", *runtime.memory_budget, ", ",
-                runtime.reserved, " of them runtime.reserved");
+  if (plan.peak_bytes() <= *runtime.memory_budget - runtime.reserved) return;
+  throw CheckpointError(concat("with ", what, " this optimizer holds ", plan.peak_bytes(),
+                               " bytes at its peak, and runtime.memory_budget is ",
+                               *runtime.memory_budget, ", ", runtime.reserved,
+                               " of them runtime.reserved"));
 }
 
 // From the device to the file, a part at a time.

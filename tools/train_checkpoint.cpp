@@ -90,6 +90,17 @@ void Checkpoints::finish() {
   report();
 }
 
+void Checkpoints::check_budget(std::int64_t steps) const {
+  const zero::RuntimeSettings& runtime = optimizer_.config().runtime;
+  if (!runtime.memory_budget) return;
+  const std::int64_t peak = optimizer_.plan(foreseen(steps)).peak_bytes();
+  if (peak <= *runtime.memory_budget - runtime.reserved) return;
+  throw zero::ConfigError(concat("with what --save-dir and --resume take a rank holds ", peak,
+                                 " bytes at its peak, and runtime.memory_budget is ",
+                                 *runtime.memory_budget, ", ", runtime.reserved,
+                                 " of them runtime.reserved"));
+}
+
 zero::PlanOptions Checkpoints::foreseen(std::int64_t steps) const {
   zero::PlanOptions plan;
   plan.steps = steps;

@@ -32,6 +32,9 @@ class Checkpoints {
   // No save is under way any more.
   void finish();
 
+  // Throws zero::ConfigError unless runtime.memory_budget has room for what saving and resuming
+  // take in a run of so many steps.
+  void check_budget(std::int64_t steps) const;
   // What a plan has to know.
   zero::PlanOptions foreseen(std::int64_t steps) const;
 

@@ -172,10 +172,13 @@ class CheckpointReader {
   // The dtype in which it is stored. Throws if there is no such thing.
   DType dtype(StateKind kind, std::string_view param, std::string_view part = {}) const;
 
+  // Memory of scratch_bytes() in which read() keeps a block from call to call, where it is given as
+  // scratch: ranges that lie side by side are then read and verified once. No one else writes to it
+  // until the reader is gone or is lent something else.
+  void lend(std::span<std::byte> scratch);
   // Elements [begin, end) of the flattened parameter, gathered from the files that hold them, in
   // the dtype in which they are stored. `out` has exactly their bytes, `scratch` at least
-  // scratch_bytes(), and as the call before left it if it is the same memory. Reads the blocks that
-  // hold them and verifies each.
+  // scratch_bytes(). Reads the blocks that hold them and verifies each.
   void read(StateKind kind, std::string_view param, std::int64_t begin, std::int64_t end,
             std::string_view part, std::span<std::byte> out, std::span<std::byte> scratch);
 

@@ -1,14 +1,30 @@
-// The bits of reductions of every kind, to compare communicators that make the sums themselves.
+// What tests of single communicators share beside the contract: the bits of reductions of every
+// kind, to compare communicators that make the sums themselves, and what a call ends with.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "tests/communicator_contract.hpp"
+#include "zero/error.hpp"
 
 namespace zero::contract {
+
+// What a call of a communicator is refused with, or fails with.
+template <class Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const CommError& error) {
+    return error.what();
+  } catch (const UsageError& error) {
+    return std::string("UsageError: ") + error.what();
+  }
+  return "no error";
+}
 
 // Everything that a rank has after reductions of every kind.
 using Bits = std::vector<float>;

@@ -26,18 +26,6 @@ INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorContract,
                                          {1, 2, 3, 5}}),
                          contract_case_name);
 
-template <class Body>
-std::string error_of(Body body) {
-  try {
-    body();
-  } catch (const CommError& error) {
-    return error.what();
-  } catch (const UsageError& error) {
-    return std::string("UsageError: ") + error.what();
-  }
-  return "no error";
-}
-
 TEST(Nccl, GivesTheBitsOfThreads) {
   for (const int size : {1, 2, 3, 4, 5}) {
     std::vector<std::vector<Bits>> expected(static_cast<std::size_t>(size));

@@ -45,18 +45,6 @@ void run_mpi(int world_size, const std::function<void(World&)>& body) {
 INSTANTIATE_TEST_SUITE_P(Mpi, CommunicatorContract, contract_cases({"mpi", run_mpi, {ranks()}}),
                          contract_case_name);
 
-template <class Body>
-std::string error_of(Body body) {
-  try {
-    body();
-  } catch (const CommError& error) {
-    return error.what();
-  } catch (const UsageError& error) {
-    return std::string("UsageError: ") + error.what();
-  }
-  return "no error";
-}
-
 TEST(Mpi, IsWhatTheEnvironmentSays) {
   const Launch launch = find_launch();
   run_mpi(ranks(), [&](World& world) {

@@ -188,7 +188,8 @@ class ZeroOptimizer {
   void wait_for_save();
   // Goes on from a checkpoint, made at any world size, stage, bucket size and device: `path` is
   // one, or a folder of them, of which `latest` names the one. Training from here has the bits of a
-  // run that was never ended, where the world size is the same or runtime.reproducible is set.
+  // run that was never ended, where the world size is the same or runtime.reproducible is set; with
+  // accumulation also as stages agree with each other (0 and 1; 2 and 3).
   // Settings of param groups and schedule are the checkpoint's, unless the configuration has
   // changed since. After prepare(); before anything is changed, manifest and model are compared.
   // Holds 5 MiB of workspace on its way. After an error in reading values, which every checksum may

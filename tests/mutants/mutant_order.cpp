@@ -142,12 +142,16 @@ std::map<std::string, std::vector<float>> train(DeviceKind kind, int stage,
   return model.read();
 }
 
+// What comes out without the order that a mutant lacks: stage 0 has no memory in passing and
+// gathers nothing, so that the fault is not in the oracle.
+std::map<std::string, std::vector<float>> oracle() { return train(DeviceKind::kHost, 0, 0); }
+
 TEST(Order, PassingMemoryIsUsedAgainWhenItsReductionIsDone) {
-  EXPECT_TRUE(train(DeviceKind::kCuda, 2, 0) == train(DeviceKind::kHost, 2, 0)) << "wrong bits";
+  EXPECT_TRUE(train(DeviceKind::kCuda, 2, 0) == oracle()) << "wrong bits";
 }
 
 TEST(Order, AParameterIsUsedWhenItIsGathered) {
-  EXPECT_TRUE(train(DeviceKind::kCuda, 3, 4) == train(DeviceKind::kHost, 3, 4)) << "wrong bits";
+  EXPECT_TRUE(train(DeviceKind::kCuda, 3, 4) == oracle()) << "wrong bits";
 }
 
 }  // namespace

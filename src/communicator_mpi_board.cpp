@@ -30,6 +30,7 @@ MpiBoard::MpiBoard(MPI_Comm comm, int rank, int world_size)
       awaited_(static_cast<std::size_t>(world_size)),
       peers_(static_cast<std::size_t>(world_size)) {
   const std::lock_guard lock(mpi_mutex_);
+  const MpiCalls::Inside inside(calls_);
   post_receive();
 }
 
@@ -43,6 +44,7 @@ void MpiBoard::pump() noexcept {
   try {
     const std::lock_guard lock(mpi_mutex_);
     if (closed_ || frozen_) return;
+    const MpiCalls::Inside inside(calls_);
     for (;;) {
       if (receive_ == MPI_REQUEST_NULL) post_receive();  // it failed before
       int done = 0;
@@ -85,6 +87,7 @@ void MpiBoard::send_all(Kind kind, const std::string& text) noexcept {
   try {
     const std::lock_guard lock(mpi_mutex_);
     if (closed_ || frozen_) return;
+    const MpiCalls::Inside inside(calls_);
     for (int step = 1; step < world_size_; ++step) send((rank_ + step) % world_size_, kind, text);
   } catch (const std::exception&) {  // no memory for a message: the others have their deadline
   }
@@ -251,6 +254,7 @@ void MpiBoard::close() noexcept {
   const std::lock_guard lock(mpi_mutex_);
   closed_ = true;
   if (frozen_ || receive_ == MPI_REQUEST_NULL) return;
+  const MpiCalls::Inside inside(calls_);
   MPI_Cancel(&receive_);
   for (int look = 0, done = 0; done == 0 && look < 100; ++look) {
     if (MPI_Test(&receive_, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;

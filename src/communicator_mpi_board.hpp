@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "src/communicator_mpi_watch.hpp"
+
 namespace zero::detail {
 
 class MpiBoard {
@@ -66,6 +68,8 @@ class MpiBoard {
     frozen_ = true;
   }
   bool frozen() const { return frozen_; }
+  // Its calls of MPI.
+  const MpiCalls& calls() const { return calls_; }
   // Takes back the receive that is posted. Afterwards pump() does nothing.
   void close() noexcept;
 
@@ -99,6 +103,7 @@ class MpiBoard {
   const int world_size_;
 
   std::mutex mpi_mutex_;  // taken before mutex_
+  MpiCalls calls_;        // by who has mpi_mutex_
   std::vector<char> incoming_;
   MPI_Request receive_ = MPI_REQUEST_NULL;
   std::list<Message> outgoing_;

@@ -135,19 +135,10 @@ void MpiLink::compare(const OpFingerprint& op) {
   };
   for (int step = 1; step < world_size_; ++step) {
     const int from = (rank_ - step + world_size_) % world_size_;
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Irecv(of(from), static_cast<int>(kFingerprintBytes), MPI_BYTE, from, kFingerprintTag,
-                    comm_, &request),
-          "listening to", from);
-    post(from, request);
+    begin_receive(from, of(from), kFingerprintBytes, kFingerprintTag);
   }
   for (int step = 1; step < world_size_; ++step) {
-    const int to = (rank_ + step) % world_size_;
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Isend(mine_.data(), static_cast<int>(sizeof own + length), MPI_BYTE, to,
-                    kFingerprintTag, comm_, &request),
-          "talking to", to);
-    post(to, request);
+    begin_send((rank_ + step) % world_size_, mine_.data(), sizeof own + length, kFingerprintTag);
   }
   finish();
 
@@ -173,24 +164,38 @@ void MpiLink::compare(const OpFingerprint& op) {
 
 void MpiLink::send(int to, const void* data, std::int64_t bytes) {
   for (std::int64_t begin = 0; begin < bytes; begin += most_bytes_at_once_) {
-    const auto count = static_cast<int>(std::min(most_bytes_at_once_, bytes - begin));
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Isend(static_cast<const std::byte*>(data) + begin, count, MPI_BYTE, to, kDataTag,
-                    comm_, &request),
-          "sending to", to);
-    post(to, request);
+    const auto count = static_cast<std::size_t>(std::min(most_bytes_at_once_, bytes - begin));
+    begin_send(to, static_cast<const std::byte*>(data) + begin, count, kDataTag);
   }
 }
 
 void MpiLink::receive(int from, void* data, std::int64_t bytes) {
   for (std::int64_t begin = 0; begin < bytes; begin += most_bytes_at_once_) {
-    const auto count = static_cast<int>(std::min(most_bytes_at_once_, bytes - begin));
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Irecv(static_cast<std::byte*>(data) + begin, count, MPI_BYTE, from, kDataTag, comm_,
-                    &request),
-          "receiving from", from);
-    post(from, request);
+    const auto count = static_cast<std::size_t>(std::min(most_bytes_at_once_, bytes - begin));
+    begin_receive(from, static_cast<std::byte*>(data) + begin, count, kDataTag);
   }
+}
+
+void MpiLink::begin_send(int to, const void* data, std::size_t bytes, int tag) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const MpiCalls::Inside inside(calls_);
+  check(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, comm_, &request), "sending to",
+        to);
+  post(to, request);
+}
+
+void MpiLink::begin_receive(int from, void* data, std::size_t bytes, int tag) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const MpiCalls::Inside inside(calls_);
+  check(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, comm_, &request),
+        "receiving from", from);
+  post(from, request);
+}
+
+int MpiLink::test_some(int& count) {
+  const MpiCalls::Inside inside(calls_);
+  return MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, done_.data(),
+                      statuses_.data());
 }
 
 void MpiLink::post(int peer, MPI_Request request) {
@@ -207,8 +212,7 @@ void MpiLink::finish() {
   const Clock::time_point start = Clock::now();
   while (pending_ > 0) {
     int count = 0;
-    const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                                  done_.data(), statuses_.data());
+    const int code = test_some(count);
     if (code != MPI_ERR_IN_STATUS) check(code, "waiting as", rank_);
     for (int i = 0; i < count; ++i) {
       const int peer = peers_[static_cast<std::size_t>(done_[static_cast<std::size_t>(i)])];
@@ -291,13 +295,13 @@ void MpiLink::take_back() noexcept {
   statuses_.resize(requests_.size());
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL) continue;
+    const MpiCalls::Inside inside(calls_);
     MPI_Cancel(&requests_[i]);  // of no effect on what is sent
   }
   const auto left = [&] { return !outstanding().empty(); };
   for (const auto start = Clock::now(); left() && seconds_since(start) < kLongS;) {
     int count = 0;
-    MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, done_.data(),
-                 statuses_.data());
+    test_some(count);
     if (count == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (in_work_ && left()) board_.freeze();

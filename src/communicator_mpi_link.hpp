@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "src/communicator_mpi_board.hpp"
+#include "src/communicator_mpi_watch.hpp"
 #include "zero/communicator.hpp"
 #include "zero/error.hpp"
 
@@ -37,6 +38,8 @@ class MpiLink {
   void set_most_bytes_at_once(std::int64_t bytes) { most_bytes_at_once_ = bytes; }
   // For one issuing thread.
   std::uint64_t next_sequence() { return ++issued_; }
+  // The calls of MPI of its thread.
+  const MpiCalls& calls() const { return calls_; }
   // Whether a collective is under way; by any thread.
   bool busy() const { return busy_; }
 
@@ -74,7 +77,10 @@ class MpiLink {
   void check(int code, const char* what, int peer) const;
   void look_at_others() const;
   [[noreturn]] void late(double waited_s);
+  void begin_send(int to, const void* data, std::size_t bytes, int tag);
+  void begin_receive(int from, void* data, std::size_t bytes, int tag);
   void post(int peer, MPI_Request request);
+  int test_some(int& count);
   // The ranks of requests that are not done.
   std::vector<int> outstanding() const;
   void take_back() noexcept;
@@ -87,6 +93,7 @@ class MpiLink {
   std::atomic<double> timeout_s_{300};
   std::int64_t most_bytes_at_once_ = std::int64_t{1} << 30;
   MpiBoard board_;
+  MpiCalls calls_;
   std::uint64_t issued_ = 0;
   std::atomic<bool> busy_{false};
 

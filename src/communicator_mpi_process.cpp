@@ -21,6 +21,7 @@ using Seconds = std::chrono::duration<double>;
 // After a failure the others get so long to print what they have to say.
 constexpr double kGraceS = 2;
 constexpr double kPatienceS = 1.5;                // for the answers of others
+constexpr double kMarginS = 1;                    // for a call that does not return
 constexpr std::chrono::milliseconds kPeriod{10};  // in which the service thread looks
 
 // For calls that wait for other ranks whatever one does: ends the process when it takes too long.
@@ -156,6 +157,9 @@ void MpiProcess::connect(double timeout_s) {
             "a hook of MPI");
   check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, this), "a hook of MPI");
   service_ = std::thread([this] { serve(); });
+  watch_.start(
+      {&link_->calls(), &link_->board().calls()}, [this] { return link_->timeout_s() + kMarginS; },
+      [this](double lasted_s) { give_up(lasted_s); });
 }
 
 void MpiProcess::serve() {
@@ -178,6 +182,20 @@ void MpiProcess::stop_serving() noexcept {
   }
   wake_.notify_all();
   if (service_.joinable()) service_.join();
+}
+
+// Nothing that is held by who is inside of the library may be asked for here.
+void MpiProcess::give_up(double lasted_s) const {
+  std::fprintf(stderr,
+               "zero: rank %d: a call of MPI has not returned for %g s, as when another rank is "
+               "stopped while it has a lock; the rank is %s\n",
+               rank_, lasted_s, link_->board().describe().c_str());
+  std::_Exit(1);
+}
+
+void MpiProcess::close() noexcept {
+  link_->board().close();
+  watch_.stop();
 }
 
 bool MpiProcess::farewell(int status) noexcept {
@@ -228,7 +246,7 @@ void MpiProcess::at_exit(int status) noexcept {
   if (ended == 0 && (owned_ || failed || status != 0)) {
     said_goodbye_ = true;
     if (!farewell(status)) abort(status);
-    link_->board().close();
+    close();
     if (owned_) {
       // Who knows of a failure waits for no one's end any more.
       with_deadline(failed || status != 0 ? kPatienceS + kGraceS : link_->timeout_s(),
@@ -246,7 +264,7 @@ int MpiProcess::on_finalize(MPI_Comm, int, void* process, void*) {
   if (self->said_goodbye_) return MPI_SUCCESS;
   self->said_goodbye_ = true;
   if (!self->farewell(0)) abort(1);
-  self->link_->board().close();
+  self->close();
   return MPI_SUCCESS;
 }
 

@@ -14,6 +14,7 @@
 
 #include "src/communicator_mpi.hpp"
 #include "src/communicator_mpi_link.hpp"
+#include "src/communicator_mpi_watch.hpp"
 
 namespace zero::detail {
 
@@ -35,9 +36,11 @@ class MpiProcess {
   void connect(double timeout_s);
   void serve();
   void stop_serving() noexcept;
+  [[noreturn]] void give_up(double lasted_s) const;
   // Waits for the ends of all ranks: true: MPI can end. Waits as long as they are alive, or for a
   // moment only where something went wrong.
   bool farewell(int status) noexcept;
+  void close() noexcept;
   [[noreturn]] static void abort(int status);
   // Hooks.
   void at_exit(int status) noexcept;
@@ -56,6 +59,7 @@ class MpiProcess {
   std::condition_variable wake_;
   bool stopping_ = false;
   std::thread service_;
+  MpiWatch watch_;
 };
 
 }  // namespace zero::detail

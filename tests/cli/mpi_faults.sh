@@ -17,7 +17,7 @@ fail() {
 
 left_behind() {
   pgrep -f "$work/fault" || true
-  find session -name '*.*' -path '*/[0-9]*' -print
+  find session -mindepth 1 ! -type d -print
   find shared -type f -print
 }
 
@@ -63,6 +63,10 @@ ends 4 mismatch 2 'rank 0 is at #6 all_gather of bucket 5, 100000 x fp32' \
 deadline=1 ends 2 absent 1 'rank 0 of 2: MPI_Init_thread was not done after 1 s'
 deadline=2 ends 2 late_end 1 'rank 0 has ended, and rank 1 has not and does not answer'
 ends 2 bad_end 1
+# MPI itself does not return: in a collective, of which the other rank is told nothing, and beside.
+deadline=2 ends 2 hang -1 'a call of MPI has not returned for 3' 'in #6 all_gather of bucket 5' \
+  ', waiting for rank'
+deadline=2 ends 2 hang_beside -1 'a call of MPI has not returned for 3' 'is in no operation'
 
 # Anywhere, also while messages are under way.
 for signal in STOP KILL; do
@@ -71,9 +75,14 @@ for signal in STOP KILL; do
      sleep 0.1
    done
    sleep 1.$RANDOM
+   left_behind >there
    kill -$signal "$victim") &
   deadline=3 ends 4 loop 0 'rank'
   wait
+  # What is looked for afterwards was there before.
+  for kind in '^[0-9]' '^session/' '^shared/'; do
+    grep -q "$kind" there || fail "no $kind in what a running job has: $(cat there)"
+  done
 done
 
 # Programs that begin and end MPI themselves.

@@ -1,9 +1,11 @@
 // A job of processes that comes to a bad end, written as a user would write main().
 // cli/mpi_faults.sh looks at how it ends.
-//   mpi_fault WHAT RANK TIMEOUT_S: the rank does it in the middle of a few collectives; loop: they
-//   have no end, and something is done to a process from outside.
+//   mpi_fault WHAT RANK TIMEOUT_S: the rank, or -1: each, does it in the middle of a few
+//   collectives; loop: they have no end, and something is done to a process from outside.
+#include <mpi.h>
 #include <signal.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -20,6 +22,14 @@ namespace {
 
 void sleep_s(int seconds) { std::this_thread::sleep_for(std::chrono::seconds(seconds)); }
 
+// From now on such calls of MPI do not return, as when another process is stopped while it has a
+// lock of a queue.
+std::atomic<bool> collectives_hang{false};
+std::atomic<bool> messages_beside_hang{false};
+void hang_if(const std::atomic<bool>& hang) {
+  while (hang) sleep_s(1);
+}
+
 // In the middle of the collectives.
 const std::map<std::string, std::function<void(zero::World&)>> kDeeds = {
     {"nothing", [](zero::World&) {}},
@@ -32,6 +42,12 @@ const std::map<std::string, std::function<void(zero::World&)>> kDeeds = {
     {"exit3", [](zero::World&) { std::exit(3); }},
     {"crash", [](zero::World&) { std::abort(); }},
     {"abort", [](zero::World& world) { world.communicator().abort("the disk is full"); }},
+    {"hang", [](zero::World&) { collectives_hang = true; }},
+    {"hang_beside",
+     [](zero::World&) {
+       messages_beside_hang = true;
+       sleep_s(1);  // until the service thread is there
+     }},
     {"mismatch",
      [](zero::World& world) {
        std::vector<float> all(static_cast<std::size_t>(world.world_size()));
@@ -40,6 +56,8 @@ const std::map<std::string, std::function<void(zero::World&)>> kDeeds = {
            {zero::Purpose::kParams, "something else"}, world.device().caller_stream());
      }},
 };
+
+constexpr int kAll = -1;
 
 int run(const std::string& what, int rank, double timeout_s) {
   if (what == "absent" && zero::find_launch().rank == rank) sleep_s(100);
@@ -55,7 +73,8 @@ int run(const std::string& what, int rank, double timeout_s) {
                                     world.device().caller_stream());
   };
   for (int index = 0; index < 5 || what == "loop"; ++index) gather(index);
-  if (const auto deed = kDeeds.find(what); deed != kDeeds.end() && world.rank() == rank) {
+  const bool mine = rank == kAll || world.rank() == rank;
+  if (const auto deed = kDeeds.find(what); deed != kDeeds.end() && mine) {
     deed->second(world);
   }
   gather(5);
@@ -65,6 +84,17 @@ int run(const std::string& what, int rank, double timeout_s) {
 }
 
 }  // namespace
+
+// In place of the library's, as its profiling interface offers.
+extern "C" int MPI_Testsome(int count, MPI_Request* requests, int* done, int* indices,
+                            MPI_Status* statuses) {
+  hang_if(collectives_hang);
+  return PMPI_Testsome(count, requests, done, indices, statuses);
+}
+extern "C" int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
+  hang_if(messages_beside_hang);
+  return PMPI_Test(request, done, status);
+}
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;

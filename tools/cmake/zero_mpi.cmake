@@ -34,7 +34,7 @@ function(zero_add_mpi target)
     return()
   endif()
   add_library(zero_mpi OBJECT)  # no one else sees mpi.h
-  foreach(part IN ITEMS "" _board _link _process)
+  foreach(part IN ITEMS "" _board _link _process _watch)
     target_sources(zero_mpi PRIVATE "${PROJECT_SOURCE_DIR}/src/communicator_mpi${part}.cpp")
   endforeach()
   target_include_directories(zero_mpi PRIVATE "${PROJECT_SOURCE_DIR}/include"

@@ -116,6 +116,10 @@ TEST(CkptTool, ADifferenceInAnythingElseIsTold) {
        "parameter w: requires_grad: true -> false"},
       {[](CheckpointManifest& m) { m.params[0].step_count = 4; },
        "parameter w: step_count: 3 -> 4"},
+      {[](CheckpointManifest& m) { m.params[0].contributions = 2; },
+       "parameter w: contributions: 1 -> 2"},
+      {[](CheckpointManifest& m) { m.params[0].touched = !m.params[0].touched; },
+       "parameter w: touched: false -> true"},
   };
   const Sample sample{.params = awkward_params(), .half_done = true};
   MemoryFileSystem files;

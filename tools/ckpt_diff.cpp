@@ -47,7 +47,9 @@ std::vector<std::pair<std::string, std::string>> param_rows(const zero::Checkpoi
           {name + ": group", std::to_string(p.group)},
           {name + ": has_state", p.has_state ? "true" : "false"},
           {name + ": requires_grad", p.requires_grad ? "true" : "false"},
-          {name + ": step_count", std::to_string(p.step_count)}};
+          {name + ": step_count", std::to_string(p.step_count)},
+          {name + ": contributions", std::to_string(p.contributions)},
+          {name + ": touched", p.touched ? "true" : "false"}};
 }
 
 class TensorDiff {

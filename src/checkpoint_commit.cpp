@@ -46,7 +46,7 @@ void publish(FileSystem& files, const std::string& folder, int rank, const Recor
 // Takes away what crashes left, and finishes the way back of a checkpoint that was to be replaced.
 void recover(FileSystem& files, const std::string& root) {
   for (const std::string& name : files.list(root)) {
-    if (name.starts_with(kTemporary)) {
+    if (is_left_over(name)) {
       files.remove_all(join(root, name));
     } else if (const auto step = parse_step_folder(name); step && step->replaced) {
       const std::string plain = step_folder(step->step);
@@ -80,6 +80,13 @@ std::vector<CheckpointFile> collect(FileSystem& files, const std::string& folder
       deadline = std::min(deadline, Clock::now() + kGrace);
     }
     const bool last_look = Clock::now() >= deadline;
+    if (!files.exists(folder)) {
+      for (const int rank : awaited) {
+        if (!files.exists(failed_folder(folder, rank))) continue;
+        throw CheckpointError(concat("rank ", rank, " could write neither its file nor why"));
+      }
+      throw CheckpointError(folder + " is gone; does another job save there?");
+    }
     const std::vector<std::string> names = files.list(folder);
     for (auto rank = awaited.begin(); rank != awaited.end();) {
       const std::string name = record_file(*rank);
@@ -120,7 +127,8 @@ void check_sizes(FileSystem& files, const std::string& folder,
     throw CheckpointError(
         concat(path, bytes < 0 ? std::string(" is missing") : concat(" has ", bytes, " bytes here"),
                ", but its rank wrote ", file.bytes,
-               " bytes; is it on a file system that all ranks share?"));
+               " bytes; is it on a file system that all ranks share, and does no other job save "
+               "there?"));
   }
 }
 
@@ -153,12 +161,7 @@ std::string complete(FileSystem& files, const std::string& root, const std::stri
 
 std::string begin(FileSystem& files, const std::string& root, std::int64_t step) {
   if (step < 0) throw UsageError(concat("a checkpoint of step ", step, ", valid: 0 or more"));
-  const FileKind kind = files.kind(root);
-  if (kind == FileKind::kMissing) {
-    files.create_folders(root);
-  } else if (kind != FileKind::kFolder) {
-    throw CheckpointError(root + " is no folder; checkpoints need one to be in");
-  }
+  make_root(files, root);
   recover(files, root);
   const std::string name = concat(kTemporary, step_folder(step), "-", nonce());
   files.create_folder(join(root, name));
@@ -172,7 +175,12 @@ void publish_record(FileSystem& files, const std::string& folder, int rank,
 
 void publish_failure(FileSystem& files, const std::string& folder, int rank,
                      std::string_view message) {
-  publish(files, folder, rank, {{}, message.empty() ? "(no reason given)" : std::string(message)});
+  try {
+    publish(files, folder, rank,
+            {{}, message.empty() ? "(no reason given)" : std::string(message)});
+  } catch (const CheckpointError&) {
+    files.rename(folder, failed_folder(folder, rank));
+  }
 }
 
 std::string commit(FileSystem& files, const std::string& root, const std::string& name,
@@ -202,7 +210,9 @@ std::string commit(FileSystem& files, const std::string& root, const std::string
 
 void abandon(FileSystem& files, const std::string& root, const std::string& name) noexcept {
   try {
-    files.remove_all(join(root, name));
+    for (const std::string& there : files.list(root)) {  // also if it is a failed_folder()
+      if (there.starts_with(name)) files.remove_all(join(root, there));
+    }
   } catch (...) {  // The next save tries again.
   }
 }

@@ -24,11 +24,12 @@
 
 namespace zero::checkpoint {
 
-// Creates the root if it is missing, clears away what crashes left, and creates the folder to write
-// in. Returns its name.
+// make_root(), then clears away what crashes left, and creates the folder to write in. Returns its
+// name.
 std::string begin(FileSystem& files, const std::string& root, std::int64_t step);
 
-// Says that a rank's file is on the disk, or why it is not.
+// Says that a rank's file is on the disk, or why it is not. Where there is no room even for that,
+// the folder is renamed: that takes none.
 void publish_record(FileSystem& files, const std::string& folder, int rank,
                     const CheckpointFile& file);
 void publish_failure(FileSystem& files, const std::string& folder, int rank,

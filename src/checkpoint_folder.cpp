@@ -15,9 +15,29 @@ namespace checkpoint {
 
 using detail::concat;
 
+void make_root(FileSystem& files, const std::string& root) {
+  const FileKind kind = files.kind(root);
+  if (named_as_checkpoint(root)) {
+    throw CheckpointError(root +
+                          " has the name of a checkpoint: a resume would take it for one, not for "
+                          "the folder with checkpoints in it; give the folder above, or another "
+                          "name");
+  }
+  if (kind == FileKind::kMissing) {
+    files.create_folders(root);
+  } else if (kind != FileKind::kFolder) {
+    throw CheckpointError(root + " is no folder; checkpoints need one to be in");
+  } else if (files.exists(join(root, kManifest))) {
+    throw CheckpointError(concat(root, " is a checkpoint itself (it has a ", kManifest,
+                                 "): a resume would take it, not one in it; give another folder"));
+  }
+}
+
 std::optional<std::string> read_latest(FileSystem& files, const std::string& root) {
   const std::string path = join(root, kLatest);
-  if (!files.exists(path)) return std::nullopt;
+  const FileKind kind = files.kind(path);
+  if (kind == FileKind::kMissing) return std::nullopt;
+  if (kind != FileKind::kFile) return "";
   const std::vector<std::byte> bytes = read_file(files, path);
   std::string name(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (name.ends_with('\n')) name.pop_back();
@@ -33,22 +53,44 @@ void write_latest(FileSystem& files, const std::string& root, const std::string&
 }
 
 void discard(FileSystem& files, const std::string& root, const std::string& name) {
-  const std::string leaving = join(root, concat(kTemporary, "removed-", name));
+  const std::string leaving = join(root, concat(kLeaving, name));
   files.remove_all(leaving);
   files.rename(join(root, name), leaving);
   files.remove_all(leaving);
 }
 
+namespace {
+
+bool is_whole(FileSystem& files, const std::string& folder) {
+  try {
+    read_whole(files, folder);
+    return true;
+  } catch (const CheckpointError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> prune(FileSystem& files, const std::string& root, int keep,
                                const std::string& also) {
-  const std::vector<std::string> all = list_checkpoints(files, root);
+  std::vector<std::string> all = list_checkpoints(files, root);
   const std::optional<std::string> latest = read_latest(files, root);
+  // Newest first: what is damaged takes the place of none that could be loaded.
+  int kept = 0;
+  const auto stays = [&](const std::string& name) {
+    if (kept < keep) {
+      if (is_whole(files, join(root, name))) ++kept;
+      return true;
+    }
+    return name == also || name == latest;
+  };
   std::vector<std::string> removed;
-  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < all.size(); ++i) {
-    if (all[i] == also || all[i] == latest) continue;
-    discard(files, root, all[i]);
-    removed.push_back(all[i]);
+  for (auto name = all.rbegin(); name != all.rend(); ++name) {
+    if (!stays(*name)) removed.push_back(*name);
   }
+  std::reverse(removed.begin(), removed.end());
+  for (const std::string& name : removed) discard(files, root, name);
   return removed;
 }
 
@@ -122,10 +164,7 @@ CheckpointPlace find_checkpoint(FileSystem& files, const std::string& path) {
                           " is no folder; give that of a checkpoint, or one with some in it");
   }
   // A folder that is named as a checkpoint is meant as one, whatever is left of it.
-  std::string_view name = path;
-  while (name.ends_with('/')) name.remove_suffix(1);
-  name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
-  if (parse_step_folder(name) || files.exists(join(path, kManifest))) {
+  if (named_as_checkpoint(path) || files.exists(join(path, kManifest))) {
     read_whole(files, path);
     return {path, ""};
   }
@@ -137,7 +176,8 @@ std::vector<std::string> list_checkpoints(FileSystem& files, const std::string& 
   std::vector<std::string> names;
   if (files.kind(root) == FileKind::kMissing) return names;
   for (const std::string& name : files.list(root)) {
-    if (parse_step_folder(name)) names.push_back(name);
+    if (!parse_step_folder(name)) continue;
+    if (files.kind(join(root, name)) == FileKind::kFolder) names.push_back(name);
   }
   // What is about to be replaced is older than what replaces it.
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
@@ -145,6 +185,15 @@ std::vector<std::string> list_checkpoints(FileSystem& files, const std::string& 
     return x.step != y.step ? x.step < y.step : x.replaced > y.replaced;
   });
   return names;
+}
+
+void prepare_checkpoint_folder(FileSystem& files, const std::string& root) {
+  using namespace checkpoint;
+  make_root(files, root);
+  const std::string trial = join(root, std::string(kLeaving) + "trial");
+  files.remove_all(trial);
+  files.create_folder(trial);
+  files.remove_all(trial);
 }
 
 std::vector<std::string> prune_checkpoints(FileSystem& files, const std::string& root, int keep) {

@@ -10,14 +10,18 @@
 
 namespace zero::checkpoint {
 
-// What ROOT/latest says; empty if it is not there.
+// Creates the root if it is missing. Throws CheckpointError where a resume would not find what is
+// saved there.
+void make_root(FileSystem& files, const std::string& root);
+
+// What ROOT/latest says; none if it is not there, empty if it is no plain file.
 std::optional<std::string> read_latest(FileSystem& files, const std::string& root);
 void write_latest(FileSystem& files, const std::string& root, const std::string& name);
 
 // Makes ROOT/NAME vanish at once, then removes it.
 void discard(FileSystem& files, const std::string& root, const std::string& name);
 
-// prune_checkpoints(), keeping `also` too.
+// prune_checkpoints(), with `also` in place of what a resume takes.
 std::vector<std::string> prune(FileSystem& files, const std::string& root, int keep,
                                const std::string& also);
 

@@ -213,6 +213,8 @@ Json parse(std::span<const std::byte> text, const std::string& where) {
 
 }  // namespace
 
+void check_user_data(const std::string& text) { embedded(text, "user_data"); }
+
 std::string manifest_text(const CheckpointManifest& m) {
   const Json scaler = {{"dynamic", m.scaler.dynamic},
                        {"scale", number(m.scaler.scale)},
@@ -243,7 +245,8 @@ std::string manifest_text(const CheckpointManifest& m) {
   row("initial_groups", lines(m.initial_groups, group_text));
   row("groups_by_hand", line(m.groups_by_hand));
   row("config", line(embedded(m.config, "configuration")));
-  row("user_data", line(embedded(m.user_data, "user data")));
+  check_user_data(m.user_data);
+  row("user_data", line(m.user_data));  // as it is: a number in it may be one that no JSON has
   row("params", lines(m.params, param_text));
   row("files", lines(m.files, file_text));
   return sealed(std::move(text));
@@ -281,7 +284,7 @@ CheckpointManifest parse_manifest(std::span<const std::byte> text, const std::st
   m.initial_groups = at["initial_groups"].each(read_group);
   m.groups_by_hand = at["groups_by_hand"].boolean();
   m.config = at["config"].embedded();
-  m.user_data = at["user_data"].embedded();
+  m.user_data = at["user_data"].text();
   m.params = at["params"].each(read_param);
   m.files = at["files"].each(read_file_row);
   return m;

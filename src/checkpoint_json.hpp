@@ -11,9 +11,12 @@
 
 namespace zero::checkpoint {
 
+// Throws CheckpointError where the text is neither empty nor JSON.
+void check_user_data(const std::string& text);
+
 // Throws CheckpointError where config or user_data are no JSON, or a name is not UTF-8.
 std::string manifest_text(const CheckpointManifest& manifest);
-// The inverse; config and user_data come back as the same values in compact form. `where` names the
+// The inverse; config comes back as the same values in compact form. `where` names the
 // file in errors: changed since it was written, of another format, or not a manifest.
 CheckpointManifest parse_manifest(std::span<const std::byte> text, const std::string& where);
 

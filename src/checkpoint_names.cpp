@@ -42,10 +42,23 @@ std::optional<StepName> parse_step_folder(std::string_view name) {
   return result;
 }
 
+bool named_as_checkpoint(std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  return parse_step_folder(path.substr(path.rfind('/') + 1)).has_value();  // npos + 1 is 0
+}
+
+bool is_left_over(std::string_view name) {
+  return name.starts_with(std::string(kTemporary) + std::string(kStep)) ||
+         name.starts_with(kLeaving) || name == std::string(kTemporary) + std::string(kLatest);
+}
+
 std::string shard_file(int rank, int world_size) {
   return "rank-" + digits(rank, 5) + "-of-" + digits(world_size, 5) + ".safetensors";
 }
 
 std::string record_file(int rank) { return "rank-" + digits(rank, 5) + ".json"; }
+std::string failed_folder(std::string_view name, int rank) {
+  return std::string(name) + "-failed-" + digits(rank, 5);
+}
 
 }  // namespace zero::checkpoint

@@ -72,7 +72,8 @@ class Checkpointer {
   void feed(const std::vector<StoredRange>& ranges, checkpoint::ShardWriter& writer);
   std::string begin(FileSystem& files, const std::string& directory, std::int64_t step);
   std::vector<std::string> gather_text(const std::string& mine, const char* what);
-  void agree(const std::string& error, const char* what);
+  void agree(const std::string& mine, const char* what);
+  void require_same(const std::string& asked, const char* call);
 
   void check_model(const CheckpointReader& reader, const LoadOptions& options,
                    std::vector<std::string>& notes) const;

@@ -95,6 +95,11 @@ class Passage {
 
 LoadReport Checkpointer::load(const std::string& path, const LoadOptions& options) {
   check_budget({.loads = true}, "a load");
+  const auto asked = [](bool option, const char* name) { return option ? name : ""; };
+  require_same(
+      concat(path, asked(options.weights_only, ", weights_only"), asked(options.strict, ", strict"),
+             asked(options.restart_window, ", restart_window")),
+      "load()");
   wait();
   p_.reducer.finish();
   p_.stage.drop_ahead();

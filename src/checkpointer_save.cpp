@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/checkpoint_commit.hpp"
+#include "src/checkpoint_json.hpp"
 #include "src/checkpoint_writer.hpp"
 #include "src/checkpointer.hpp"
 #include "src/config_text.hpp"
@@ -23,6 +24,7 @@ namespace {
 
 // What a synchronous save holds at a time on its way from the device to the file.
 constexpr std::size_t kChunk = std::size_t{1} << 20;
+constexpr int kMostErrors = 4;  // in one message
 
 FileSystem& files_of(const SaveOptions& options) {
   return options.file_system != nullptr ? *options.file_system : posix_file_system();
@@ -93,7 +95,9 @@ struct Checkpointer::Job {
   }
   void run_beside() {
     write([&](checkpoint::ShardWriter& writer) { writer.append(bytes); });
-    if (rank == 0) commit();
+    if (rank != 0) return;
+    if (error.empty()) return commit();
+    checkpoint::abandon(files, root, temporary);
   }
   void end() {
     if (thread.joinable()) thread.join();
@@ -119,13 +123,29 @@ std::vector<std::string> Checkpointer::gather_text(const std::string& mine, cons
   return all_gather_text(p_.rt, mine, {Purpose::kControl, what});
 }
 
-// All ranks come to the same end: what went wrong on any of them is thrown on all.
-void Checkpointer::agree(const std::string& error, const char* what) {
-  const std::vector<std::string> errors = gather_text(error, what);
-  for (std::size_t rank = 0; rank < errors.size(); ++rank) {
-    if (errors[rank].empty()) continue;
-    throw CheckpointError(concat(what, ": rank ", rank, ": ", errors[rank]));
+// Ranks that ask for different things would part ways without a word.
+void Checkpointer::require_same(const std::string& asked, const char* call) {
+  const std::vector<std::string> all = gather_text(asked, call);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw UsageError(concat(call, ": the ranks ask for different things: rank 0 for ", all[0],
+                            "; rank ", rank, " for ", all[rank]));
   }
+}
+
+// All ranks come to the same end: what went wrong on any of them is thrown on all, once for each
+// text.
+void Checkpointer::agree(const std::string& mine, const char* what) {
+  const std::vector<std::string> errors = gather_text(mine, what);
+  std::string text;
+  int told = 0;
+  for (auto error = errors.begin(); error != errors.end(); ++error) {
+    if (error->empty() || std::find(errors.begin(), error, *error) != error) continue;
+    if (++told > kMostErrors) continue;
+    text += concat(told == 1 ? ": rank " : "; rank ", error - errors.begin(), ": ", *error);
+  }
+  if (told > kMostErrors) text += concat("; and ", told - kMostErrors, " more");
+  if (told > 0) throw CheckpointError(what + text);
 }
 
 void Checkpointer::wait() {
@@ -145,7 +165,17 @@ void Checkpointer::save(const std::string& directory, std::int64_t step,
   }
   check_budget({.saves = !options.async, .async_saves = options.async},
                options.async ? "asynchronous saves" : "saves");
+  require_same(concat("directory ", directory, ", step ", step, ", keep ", options.keep,
+                      options.async ? ", async" : ""),
+               "save()");
   wait();
+  std::string error;
+  try {
+    checkpoint::check_user_data(options.user_data);
+  } catch (const CheckpointError& failure) {
+    error = failure.what();
+  }
+  agree(error, "saving a checkpoint");
   p_.reducer.finish();
   Runtime& rt = p_.rt;
   CheckpointManifest head = manifest(step, options.user_data);
@@ -154,7 +184,6 @@ void Checkpointer::save(const std::string& directory, std::int64_t step,
   rt.comm.check();
   std::span<const std::byte> copied;
   if (options.async) {
-    std::string error;
     try {
       copied = snapshot(ranges);
     } catch (const OutOfMemory& failure) {

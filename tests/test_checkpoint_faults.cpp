@@ -2,6 +2,7 @@
 // ends with an error that names the one that failed, and what it failed at; the checkpoint before
 // is there with all its bits; and training goes on, if it can.
 #include <deque>
+#include <regex>
 
 #include "tests/checkpoint_trainer.hpp"
 #include "tests/faulty_file_system.hpp"
@@ -33,8 +34,11 @@ class DiskFaults : public CheckpointFaults {
       }
       return error;
     }
-    // All ranks are told the same: of the rank and, where one call fails, of that.
-    void expect(int culprit, Fault fault, const FaultyFileSystem& files) const {
+    // All ranks are told the same: of the rank and, where one call fails, of that. A save may find
+    // no fault in what it cannot read of an older checkpoint: that does not count among those kept.
+    void expect(int culprit, Fault fault, const FaultyFileSystem& files, bool is_save) const {
+      static const std::regex kInsideAnOlderOne("(look at|open|read) /run/step-[0-9]+/.*");
+      if (is_save && std::regex_match(files.failed(), kInsideAnOlderOne)) return;
       for (const std::string& error : errors_) {
         EXPECT_EQ(error, errors_[0]);
         if (fault != Fault::kError && error.empty()) continue;  // it needed no space any more
@@ -64,7 +68,7 @@ class DiskFaults : public CheckpointFaults {
     void disarm(int rank) { of(rank).arm(Fault::kNone, 0); }
   };
   template <class Body>
-  void for_every_call(Fault fault, const Body& body) {
+  void for_every_call(Fault fault, bool is_save, const Body& body) {
     for (const int culprit : {0, ranks() - 1}) {
       int fired = 0;
       for (int k = 0;; ++k) {
@@ -78,7 +82,7 @@ class DiskFaults : public CheckpointFaults {
         for (int rank = 0; rank < ranks(); ++rank) on.files.emplace_back(on.disk);
         const Outcome outcome = run([&](World& world) { body(world, on); });
         EXPECT_EQ(outcome.whole, nullptr) << message(outcome.whole);
-        on.ends.expect(culprit, fault, on.of(culprit));
+        on.ends.expect(culprit, fault, on.of(culprit), is_save);
         if (HasFailure()) return;
         if (on.of(culprit).failed().empty()) break;
         ++fired;
@@ -91,7 +95,7 @@ class DiskFaults : public CheckpointFaults {
 TEST_P(DiskFaults, SavesMayFailAtAnyCallOfAnyRank) {
   for (const Fault fault : {Fault::kError, Fault::kNoSpace}) {
     if (fault == Fault::kNoSpace && ranks() > 2) continue;  // much the same
-    for_every_call(fault, [&](World& world, Case& on) {
+    for_every_call(fault, true, [&](World& world, Case& on) {
       const int rank = world.rank();
       FaultyFileSystem& files = on.of(rank);
       Trainer trainer(world, stage(), kLongS);
@@ -120,44 +124,48 @@ TEST_P(DiskFaults, SavesMayFailAtAnyCallOfAnyRank) {
 // An error is told by what comes next: wait_for_save(), or another save, which then is not begun.
 TEST_P(DiskFaults, SavesBesideTheTrainingMayFailAtAnyCallOfAnyRank) {
   const bool waits = ranks() > 2;
-  for_every_call(Fault::kError, [&](World& world, Case& on) {
-    const int rank = world.rank();
-    FaultyFileSystem& files = on.of(rank);
-    Trainer trainer(world, stage(), kLongS);
-    const auto save = [&](int step) {
-      trainer.optimizer.save(kRoot, step, {.keep = 2, .async = true, .file_system = &files});
-    };
-    trainer.step();
-    save(1);
-    trainer.optimizer.wait_for_save();
-    trainer.step();
-    on.arm(rank);
-    const std::string error = on.ends.of(rank, [&] {
-      save(2);
+  for (const Fault fault : {Fault::kError, Fault::kNoSpace}) {
+    if (fault == Fault::kNoSpace && ranks() > 2) continue;  // much the same
+    for_every_call(fault, true, [&](World& world, Case& on) {
+      const int rank = world.rank();
+      FaultyFileSystem& files = on.of(rank);
+      Trainer trainer(world, stage(), kLongS);
+      const auto save = [&](int step) {
+        trainer.optimizer.save(kRoot, step, {.keep = 2, .async = true, .file_system = &files});
+      };
       trainer.step();
-      if (waits) return trainer.optimizer.wait_for_save();
-      // How often rank 0 looks is not the same each time, so that the call may be in this one.
-      save(3);
+      save(1);
       trainer.optimizer.wait_for_save();
+      trainer.step();
+      on.arm(rank);
+      const std::string error = on.ends.of(rank, [&] {
+        save(2);
+        trainer.step();
+        if (waits) return trainer.optimizer.wait_for_save();
+        // How often rank 0 looks is not the same each time, so that the call may be in this one.
+        save(3);
+        trainer.optimizer.wait_for_save();
+      });
+      on.disarm(rank);
+      if (rank == 0) {
+        const std::int64_t last = waits ? 2 : 3;
+        EXPECT_THAT(saved_step(on.disk), AllOf(Ge(error.empty() ? last : 1), Le(last)));
+      }
+      while (trainer.optimizer.applied_steps() < 4) trainer.step();
+      save(4);
+      trainer.optimizer.wait_for_save();
+      trainer.optimizer.wait_for_save();  // nothing is left to tell
+      EXPECT_EQ(trainer.state(), after(4));
+      expect_tidy(world, on.disk, 4);
     });
-    on.disarm(rank);
-    if (rank == 0) {
-      const std::int64_t last = waits ? 2 : 3;
-      EXPECT_THAT(saved_step(on.disk), AllOf(Ge(error.empty() ? last : 1), Le(last)));
-    }
-    while (trainer.optimizer.applied_steps() < 4) trainer.step();
-    save(4);
-    trainer.optimizer.wait_for_save();
-    trainer.optimizer.wait_for_save();  // nothing is left to tell
-    EXPECT_EQ(trainer.state(), after(4));
-    expect_tidy(world, on.disk, 4);
-  });
+    if (HasFailure()) return;
+  }
 }
 
 // A load that fails before anything has changed leaves the optimizer as it was; later it is of no
 // more use, on any rank, and says so.
 TEST_P(DiskFaults, LoadsMayFailAtAnyCallOfAnyRank) {
-  for_every_call(Fault::kError, [&](World& world, Case& on) {
+  for_every_call(Fault::kError, false, [&](World& world, Case& on) {
     const int rank = world.rank();
     Trainer trainer(world, stage(), kLongS);
     trainer.step();

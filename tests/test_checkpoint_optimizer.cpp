@@ -8,6 +8,8 @@
 
 #include "tests/checkpoint_trainer.hpp"
 #include "tests/device_access.hpp"
+#include "tests/faulty_file_system.hpp"
+#include "tests/memory_file_system.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/toy_model.hpp"
 #include "zero/checkpoint.hpp"
@@ -16,6 +18,8 @@
 namespace zero::test {
 namespace {
 
+using faults::FaultyFileSystem;
+using faults::MemoryFileSystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -189,16 +193,18 @@ TEST(LoadSettings, WhatTheConfigurationChangedHolds) {
 }
 
 TEST(LoadSettings, TheCallersOwnDataComesBack) {
+  // To the letter: a state of 128 bits is no number that a reader of JSON would give back.
+  const std::string kData = R"({"rng": 340282366920938463463374607431768211455, "rng": [ 1 ]})";
   const TemporaryFolder folder;
   ToySetup first = setup_of(2);
   first.foreseen.saves = true;
   first.after_micro_step = [&](ZeroOptimizer& optimizer, int, int) {
-    optimizer.save(folder.path(), 41, {.user_data = R"({"rng":[1,2],"at":7})"});
+    optimizer.save(folder.path(), 41, {.user_data = kData});
   };
   run_toy(first);
   const LoadReport report = report_of(setup_of(0, 3), folder.path());
   EXPECT_EQ(report.step, 41);
-  EXPECT_EQ(report.user_data, R"({"rng":[1,2],"at":7})");
+  EXPECT_EQ(report.user_data, kData);
   EXPECT_EQ(report.folder, folder.path() + "/step-00000041");
 }
 
@@ -315,7 +321,8 @@ TEST(SaveBudget, HasNoRoomForACopy) {
 
 // An error that no one waited for is told through the caller's function, which is still there.
 TEST(SaveLog, TellsOfTheLastSaveAtTheEnd) {
-  const TemporaryFolder folder;
+  MemoryFileSystem disk;
+  FaultyFileSystem files(disk);
   std::string told;
   run_on_device(1, [&](World& world) {
     ZeroOptimizer optimizer(
@@ -324,9 +331,74 @@ TEST(SaveLog, TellsOfTheLastSaveAtTheEnd) {
     optimizer.set_log(
         [&told, prefix](std::string_view line) { told = prefix + std::string(line); });
     optimizer.prepare();
-    optimizer.save(folder.path(), 1, {.async = true, .user_data = "no JSON"});
+    files.arm(FaultyFileSystem::Fault::kReadOnly, 4);  // after the folder is made
+    optimizer.save("/run", 1, {.async = true, .file_system = &files});
   });
-  EXPECT_THAT(told, AllOf(HasSubstr("told, at"), HasSubstr("user data")));
+  EXPECT_THAT(told, AllOf(HasSubstr("told, at"), HasSubstr("Read-only")));
+}
+
+TEST(SaveCalls, UserDataThatIsNoJsonIsRefusedBeforeAnythingIsWritten) {
+  for (const int culprit : {0, 1}) {
+    for (const bool async : {false, true}) {
+      MemoryFileSystem files;
+      run_on_device(2, [&](World& world) {
+        ZeroOptimizer optimizer(Config::parse(R"({"train_batch_size": 2})"), world);
+        optimizer.prepare();
+        SaveOptions options{.async = async, .file_system = &files};
+        if (world.rank() == culprit) options.user_data = "{\"at\": }";
+        try {
+          optimizer.save("/run", 1, options);
+          ADD_FAILURE() << "saved";
+        } catch (const CheckpointError& error) {
+          EXPECT_THAT(error.what(), AllOf(HasSubstr("rank " + std::to_string(culprit)),
+                                          HasSubstr("user_data of a checkpoint is no JSON")));
+        }
+      });
+      EXPECT_EQ(files.kind("/run"), FileKind::kMissing);
+    }
+  }
+}
+
+// What the ranks ask for has to be the same, or each would go its own way.
+TEST(SaveCalls, OfRanksThatDifferAreRefused) {
+  MemoryFileSystem files;
+  run_on_device(3, [&](World& world) {
+    ZeroOptimizer optimizer(Config::parse(R"({"train_batch_size": 3})"), world);
+    optimizer.prepare();
+    const bool other = world.rank() == 2;
+    const auto refused = [&](const auto& call, const std::string& first, const std::string& third) {
+      try {
+        call();
+        ADD_FAILURE() << "done";
+      } catch (const UsageError& error) {
+        EXPECT_EQ(error.what(), first + "; rank 2 for " + third);
+      }
+    };
+    const auto save = [&](const std::string& root, int step, SaveOptions options) {
+      options.file_system = &files;
+      optimizer.save(root, step, options);
+    };
+    const std::string differ = "the ranks ask for different things: rank 0 for ";
+    refused([&] { save("/run", other ? 8 : 7, {}); },
+            "save(): " + differ + "directory /run, step 7, keep 0",
+            "directory /run, step 8, keep 0");
+    refused([&] { save(other ? "/walk" : "/run", 7, {.keep = 2}); },
+            "save(): " + differ + "directory /run, step 7, keep 2",
+            "directory /walk, step 7, keep 2");
+    refused([&] { save("/run", 7, {.async = other}); },
+            "save(): " + differ + "directory /run, step 7, keep 0",
+            "directory /run, step 7, keep 0, async");
+    save("/run", 7, {});
+    const auto load = [&](LoadOptions options) {
+      options.file_system = &files;
+      optimizer.load("/run", options);
+    };
+    refused([&] { load({.weights_only = other}); }, "load(): " + differ + "/run, strict",
+            "/run, weights_only, strict");
+    refused([&] { load({.strict = !other, .restart_window = true}); },
+            "load(): " + differ + "/run, strict, restart_window", "/run, restart_window");
+    load({});
+  });
 }
 
 TEST(SaveCalls, AreRefusedOutOfOrder) {

@@ -234,13 +234,13 @@ TEST(CheckpointSave, TheNewestAreKept) {
 TEST(CheckpointSave, WhatIsNotOursStays) {
   MemoryFileSystem files;
   files.create_folder("/run");
-  for (const char* name :
-       {"/run/step-1", "/run/step-00000001x", "/run/notes.txt", "/run/step--0000001"}) {
+  for (const char* name : {"/run/step-1", "/run/step-00000001x", "/run/notes.txt",
+                           "/run/step--0000001", "/run/.tmp-mine"}) {
     files.create_folder(name);
   }
   save(files, "/run", small(1, 1));
   save(files, "/run", small(2, 1));
-  EXPECT_THAT(files.list("/run"), ElementsAre("latest", "notes.txt", "step--0000001",
+  EXPECT_THAT(files.list("/run"), ElementsAre(".tmp-mine", "latest", "notes.txt", "step--0000001",
                                               "step-00000001x", "step-00000002", "step-1"));
 }
 
@@ -300,9 +300,36 @@ TEST(CheckpointSave, FoldersThatCannotBe) {
   files.create("/file");
   EXPECT_THAT(refusal([&] { checkpoint::begin(files, "/file", 1); }),
               HasSubstr("/file is no folder"));
+  // Where a resume would not find what is saved.
+  save(files, "/run", small(1));
+  EXPECT_THAT(refusal([&] { checkpoint::begin(files, "/run/step-00000001", 2); }),
+              HasSubstr("/run/step-00000001 has the name of a checkpoint"));
+  EXPECT_THAT(refusal([&] { checkpoint::begin(files, "/step-00000100//", 2); }),
+              HasSubstr("/step-00000100// has the name of a checkpoint"));
+  EXPECT_EQ(files.kind("/step-00000100"), FileKind::kMissing);
+  files.rename("/run/step-00000001", "/best");
+  EXPECT_THAT(refusal([&] { checkpoint::begin(files, "/best", 2); }),
+              HasSubstr("/best is a checkpoint itself"));
   EXPECT_THROW(checkpoint::begin(files, "/run", -1), UsageError);
   checkpoint::begin(files, "/a/b/c", 0);
   EXPECT_EQ(files.kind("/a/b/c"), FileKind::kFolder);
+}
+
+// Before hours of training.
+TEST(CheckpointSave, WhetherAFolderCanBeSavedInIsTried) {
+  MemoryFileSystem files;
+  prepare_checkpoint_folder(files, "/runs/a");
+  prepare_checkpoint_folder(files, "/runs/a");
+  EXPECT_THAT(files.list("/runs/a"), IsEmpty());
+  files.create("/file");
+  EXPECT_THAT(refusal([&] { prepare_checkpoint_folder(files, "/file"); }),
+              HasSubstr("/file is no folder"));
+  EXPECT_THAT(refusal([&] { prepare_checkpoint_folder(files, "/runs/step-00000001"); }),
+              HasSubstr("has the name of a checkpoint"));
+  FaultyFileSystem read_only(files);
+  read_only.arm(FaultyFileSystem::Fault::kReadOnly, 0);
+  EXPECT_THAT(refusal([&] { prepare_checkpoint_folder(read_only, "/runs/a"); }),
+              HasSubstr("Read-only"));
 }
 
 // Which one is found, and what is said about it.
@@ -328,6 +355,11 @@ TEST(CheckpointSave, TheLatestIsFoundOrWhatComesNext) {
   files.remove("/run/latest");
   EXPECT_EQ(found().folder, "/run/step-00000003");
   EXPECT_EQ(found().note, "/run/latest is missing; taken is /run/step-00000003");
+  files.create_folder("/run/latest");
+  files.create("/run/step-00000009");
+  EXPECT_EQ(found().folder, "/run/step-00000003");
+  EXPECT_EQ(found().note, "/run/latest names no checkpoint; taken is /run/step-00000003");
+  files.remove_all("/run/latest");
 
   files.remove("/run/step-00000003/rank-00001-of-00002.safetensors");
   EXPECT_EQ(found().folder, "/run/step-00000002");

@@ -227,5 +227,22 @@ TEST(CheckpointTools, WhatIsPrunedIsNeverTheLastThatIsWhole) {
   EXPECT_EQ(files.list("/run").size(), 2u);
 }
 
+// What is damaged takes no place among those that are kept, newer than they or older.
+TEST(CheckpointTools, OnlyWholeOnesCountAsKept) {
+  MemoryFileSystem files;
+  for (int step = 1; step <= 7; ++step) {
+    save(files, "/run", {.params = awkward_params(), .step = step});
+  }
+  for (const int step : {2, 4, 6, 7}) {
+    files.bytes("/run/" + checkpoint::step_folder(step) + "/manifest.json").pop_back();
+  }
+  files.create("/run/step-00000009");
+  files.create_folder("/run/step-00000010");
+  EXPECT_THAT(prune_checkpoints(files, "/run", 2), ElementsAre("step-00000001", "step-00000002"));
+  EXPECT_THAT(files.list("/run"),
+              ElementsAre("latest", "step-00000003", "step-00000004", "step-00000005",
+                          "step-00000006", "step-00000007", "step-00000009", "step-00000010"));
+}
+
 }  // namespace
 }  // namespace zero::ckpt

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "zero/checkpoint_tools.hpp"
 #include "zero/error.hpp"
 
 namespace train {
@@ -99,6 +100,15 @@ void Checkpoints::check_budget(std::int64_t steps) const {
                                  " bytes at its peak, and runtime.memory_budget is ",
                                  *runtime.memory_budget, ", ", runtime.reserved,
                                  " of them runtime.reserved"));
+}
+
+void Checkpoints::check_folder() const {
+  if (setup_.options.save_dir.empty() || optimizer_.rank() != 0) return;
+  try {
+    zero::prepare_checkpoint_folder(zero::posix_file_system(), setup_.options.save_dir);
+  } catch (const zero::CheckpointError& error) {
+    throw zero::ConfigError(concat("--save-dir: ", error.what()));
+  }
 }
 
 zero::PlanOptions Checkpoints::foreseen(std::int64_t steps) const {

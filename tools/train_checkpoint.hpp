@@ -1,6 +1,5 @@
 // When a training run saves and where it goes on: --save-dir, --save-every, --keep, --save-async
-// and
-// --resume.
+// and --resume.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +34,8 @@ class Checkpoints {
   // Throws zero::ConfigError unless runtime.memory_budget has room for what saving and resuming
   // take in a run of so many steps.
   void check_budget(std::int64_t steps) const;
+  // Throws zero::ConfigError unless --save-dir can be saved in: on rank 0, which makes the folder.
+  void check_folder() const;
   // What a plan has to know.
   zero::PlanOptions foreseen(std::int64_t steps) const;
 

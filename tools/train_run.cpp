@@ -199,6 +199,7 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
   const Options& options = setup.options;
   Checkpoints checkpoints(setup, corpus, rank.optimizer(), json);
   checkpoints.check_budget(options.steps);
+  checkpoints.check_folder();
   const bool reports = world.rank() == 0;
   const std::int64_t tokens_per_step = std::int64_t{setup.shape.micro_batch} * setup.shape.context *
                                        rank.accumulation() * world.world_size();

@@ -12,8 +12,15 @@
 
 namespace zero {
 
-// Removes all but the newest `keep` checkpoints of a folder, the one that `latest` names and the
-// one that find_checkpoint() finds; without that one it throws. Returns the names of those removed.
+// Makes sure that checkpoints can be saved in the folder and found there by a resume, before hours
+// of training: creates it if it is missing, and tries whether it can be written to. Throws where it
+// cannot, where it is a checkpoint itself, or has a name as one ("step-00000100").
+void prepare_checkpoint_folder(FileSystem& files, const std::string& root);
+
+// Removes all but the newest `keep` whole checkpoints of a folder (as find_checkpoint() counts them
+// whole), the one that `latest` names and the one that find_checkpoint() finds; without that one it
+// throws. Damaged ones that are newer than those stay. Returns the names of those removed, the
+// oldest first.
 // REQUIRES: keep > 0.
 std::vector<std::string> prune_checkpoints(FileSystem& files, const std::string& root, int keep);
 

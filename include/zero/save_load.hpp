@@ -10,13 +10,13 @@ namespace zero {
 class FileSystem;
 
 struct SaveOptions {
-  // How many checkpoints stay in the folder, the newest ones; 0: all.
+  // How many checkpoints stay in the folder, the newest ones that are whole; 0: all.
   int keep = 0;
   // Training goes on while a copy of this rank's share is written. It takes 12 bytes for every
   // element of the share (4 with SGD), in the category `workspace`, from the first such save until
-  // the optimizer's end; PlanOptions::saves has it in the plan.
+  // the optimizer's end; PlanOptions::async_saves has it in the plan.
   bool async = false;
-  // The caller's own state as JSON text, e.g. the position in the data; rank 0's is kept.
+  // The caller's own state as JSON text, e.g. the position in the data; rank 0's is kept, as it is.
   std::string user_data = {};
   // Null: the system's. Outlives the save.
   FileSystem* file_system = nullptr;
@@ -41,7 +41,7 @@ struct LoadReport {
   std::string folder;                   // the checkpoint, e.g. "runs/a/step-00000100"
   std::int64_t step = 0;                // as given to save()
   int micro_step = 0;                   // of the open window that come next; 0: a step begins
-  std::string user_data = {};           // the same JSON as given to save(); empty: none
+  std::string user_data = {};           // the same text as given to save(); empty: none
   std::vector<std::string> notes = {};  // what is not as it was, in words
 };
 

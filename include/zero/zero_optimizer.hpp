@@ -175,14 +175,16 @@ class ZeroOptimizer {
   void set_requires_grad(std::string_view param, bool requires_grad);
 
   // --- Checkpoints. Collective, on all ranks alike, between micro-steps; see checkpoint.hpp for
-  // what is on disk. What goes wrong on one rank is a CheckpointError on all of them. ---
+  // what is on disk. What goes wrong on one rank is a CheckpointError on all of them; ranks that
+  // ask for different things (path, step, options) get a UsageError with both. ---
 
   // Writes the state of training into `directory`/step-00000100 (`step` is the caller's own count),
-  // which all ranks share: weights, moments, counts, schedule, loss scale, settings of the groups,
-  // and, inside an accumulation window, the sums of gradients. A crash at any moment leaves the
-  // checkpoints before as they were. Blocks until it is on the disk; with SaveOptions::async until
-  // this rank's share is copied, and what goes wrong later is thrown by wait_for_save(), or by the
-  // next save() or load(). Holds 1 MiB of workspace on its way, async a copy of the share.
+  // which all ranks share and which is no checkpoint itself: weights, moments, counts, schedule,
+  // loss scale, settings of the groups, and, inside an accumulation window, the sums of gradients.
+  // A crash at any moment leaves the checkpoints before as they were. Blocks until it is on the
+  // disk; with SaveOptions::async until this rank's share is copied, and what goes wrong later is
+  // thrown by wait_for_save(), or by the next save() or load(). Holds 1 MiB of workspace on its
+  // way, async a copy of the share.
   void save(const std::string& directory, std::int64_t step, const SaveOptions& options = {});
   // Blocks until no asynchronous save is under way on any rank, and throws what went wrong in it.
   void wait_for_save();

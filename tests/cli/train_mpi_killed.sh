@@ -148,17 +148,20 @@ step=$(grep -oP '"type":"final".*"steps":\K[0-9]+' first)
 nothing_is_left "SIGTERM of rank 2"
 
 # The last of four ranks goes wrong in another way: all end, and are told which it was, and at what.
+# It also runs in a folder of its own: the one for checkpoints is not shared with it.
+mkdir elsewhere
+ln -s ../text.txt elsewhere
 goes_wrong() {  # MOST_KIB TEXT FLAG...: memory that the rank may have, what is said, all flags
   local most_kib=$1 text=$2 code=0
   shift 2
   mpi 3 "${run[@]}" --steps "$steps" "$@" --save-dir shared : \
-    -n 1 bash -c 'ulimit -v "$0"; exec "$@"' "$most_kib" \
-    "${run[@]}" --steps "$steps" "$@" --save-dir elsewhere >said 2>errors || code=$?
+    -n 1 bash -c 'ulimit -v "$0"; cd elsewhere; exec "$@"' "$most_kib" \
+    "${run[@]}" --steps "$steps" "$@" --save-dir shared >said 2>errors || code=$?
   ((code != 0)) || fail "$*: ended as if nothing had been"
   grep -qF -- "$text" errors || fail "$*: '$text' is not in $(cat errors)"
   nothing_is_left "$*"
 }
-goes_wrong unlimited 'saving a checkpoint: rank 3: cannot create elsewhere/.tmp-step-' \
+goes_wrong unlimited 'saving a checkpoint: rank 3: cannot create shared/.tmp-step-' \
   --save-every 2
 # Each needs some 300 MB for its batch, and the last one may have 100 more than the ranks before had
 # in all. Sanitizers end a process instead of throwing.

@@ -100,7 +100,15 @@ refused 1 'parameter wte is [256, 16] in it and [256, 32] in this run' --data te
 refused 1 'parameter h1.ln1.gain of it is not in this run' --data text.txt --layers 1 --width 16 \
   --heads 2 --context 12 --quiet --dtype bf16 --resume saves.4
 refused 1 'is bf16 in it and fp32 in this run' "${tiny[@]}" --resume saves.4
-refused 1 'text.txt is no folder' "${tiny[@]}" --steps 1 --save-dir text.txt
 # Other data is possible, and said.
 "$train" "${four[@]}" --steps 6 --ranks 4 --accumulation 1 --seed 7 --resume saves.4 >said 2>notes
 grep -q 'seed was 1 at the save and is 7' notes || fail "another seed: $(cat notes)"
+
+# Where nothing can be saved, or a resume would not find it: before any training.
+mv "saves.4/$(<saves.4/latest)" best
+for where in "text.txt: text.txt is no folder" "text.txt/x: cannot create the folder" \
+  "step-00000100: step-00000100 has the name of a checkpoint" "best: best is a checkpoint itself"; do
+  rm -f never
+  refused 2 "--save-dir: ${where#*: }" "${tiny[@]}" --steps 1 --json never --save-dir "${where%%: *}"
+  ! grep -q '"type":"step"' never || fail "--save-dir $where: trained first"
+done

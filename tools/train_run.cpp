@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -34,6 +35,30 @@ std::vector<double> gather(zero::World& world, const std::string& name,
                                   static_cast<std::int64_t>(2 * mine.size()), zero::DType::kFloat32,
                                   {zero::Purpose::kControl, name}, world.device().caller_stream());
   return all;
+}
+
+// Processes are told one by one what to train with. What the optimizer does not see, and so does
+// not compare, is compared here.
+void require_same_run(zero::World& world, const Setup& setup, const Corpus& corpus) {
+  struct Setting {
+    const char* name;
+    std::uint64_t value;
+  };
+  const Setting settings[] = {{"--seed", setup.options.seed},
+                              {"--context", static_cast<std::uint64_t>(setup.shape.context)},
+                              {"the bytes of --data", corpus.bytes()},
+                              {"the xxh3 of --data", corpus.hash()}};
+  std::vector<double> mine;
+  for (const Setting& setting : settings) mine.push_back(std::bit_cast<double>(setting.value));
+  const std::vector<double> all = gather(world, "what the ranks train with", mine);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto here = std::bit_cast<std::uint64_t>(all[i]);
+    const auto first = std::bit_cast<std::uint64_t>(all[i % mine.size()]);
+    if (here == first) continue;
+    throw zero::ConfigError(concat(settings[i % mine.size()].name, " is ", first, " on rank 0 and ",
+                                   here, " on rank ", i / mine.size(),
+                                   "; all ranks have to train with the same"));
+  }
 }
 
 std::string lr_json(const std::vector<double>& lr) {
@@ -195,6 +220,7 @@ class Rank {
 
 int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
             const std::atomic<int>& signal, JsonLines& json) {
+  require_same_run(world, setup, corpus);
   Rank rank(setup, corpus, world, signal);
   const Options& options = setup.options;
   Checkpoints checkpoints(setup, corpus, rank.optimizer(), json);

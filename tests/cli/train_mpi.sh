@@ -28,6 +28,19 @@ mpi 2 "$train" "${tiny[@]}" --steps 1 --ranks 2 >out
 mpi 2 "$train" "${tiny[@]}" --steps 1 --ranks 3 >out 2>err && fail "--ranks 3 with 2 processes"
 grep -q -- '--ranks is 3, and 2 processes' err || fail "$(cat err)"
 
+# What is not in the configuration has to be the same, too.
+sed 's/cat/dog/' text.txt >other.txt
+differ() {  # TEXT FLAG...: what rank 1 is told; rank 0 is told the usual
+  local text=$1
+  shift
+  mpi 1 "$train" "${tiny[@]}" --steps 1 : -n 1 "$train" "$@" --steps 1 >out 2>err &&
+    fail "accepted: $*"
+  grep -qF -- "$text" err || fail "$*: $(cat err)"
+}
+differ '--seed is 1 on rank 0 and 7 on rank 1' "${tiny[@]}" --seed 7
+differ '--context is 12 on rank 0 and 8 on rank 1' "${tiny[@]/#12/8}"
+differ 'the xxh3 of --data is ' "${tiny[@]/#text.txt/other.txt}"
+
 # Processes that nothing connects are refused, by name.
 refused() {  # TEXT VARIABLE...
   local text=$1

@@ -85,6 +85,47 @@ ends_with 0 prune run --keep 1
 ends_with 0 prune run --keep 1
 [[ ! -s said ]] || fail "pruned again: $(cat said)"
 
+# A checkpoint with others below it is looked at as well.
+cp -r run/step-00000004 best
+cp -r run/step-00000004 best/step-00000004
+ends_with 0 verify best
+has said 'best: whole'
+has said 'best/step-00000004: whole'
+has said 'a resume takes best'
+flip best/rank-00001-of-00003.safetensors -1
+ends_with 1 verify best
+has said 'best: DAMAGED'
+has said 'best/step-00000004: whole'
+
+# Whole ones, of which a resume takes none: no success, and why.
+mkdir -p odd/step-00000100
+cp -r run/step-00000004 odd/step-00000100
+ends_with 1 verify odd/step-00000100
+has said 'odd/step-00000100/step-00000004: whole'
+has said 'there is none that a resume could take: odd/step-00000100/manifest.json is missing'
+cp -r run pointless
+rm pointless/latest
+mkdir pointless/latest
+ends_with 1 verify pointless --json
+has said '"why_none": "cannot open pointless/latest: it is no plain file"'
+ends_with 1 verify pointless
+has said 'none that a resume could take: cannot open pointless/latest: it is no plain file'
+
+# Nothing waits for someone to write into a pipe.
+for name in latest step-00000004/manifest.json; do
+  cp -r run piped
+  rm "piped/$name"
+  mkfifo "piped/$name"
+  for command in inspect verify; do
+    code=0
+    timeout 10 "$ckpt" $command piped > said 2> errors || code=$?
+    [[ $code == 1 || $code == 2 ]] || fail "$command, $name is a pipe: exit code $code"
+    grep -qF "piped/$name: it is no plain file" said errors ||
+      fail "$command, $name is a pipe: $(cat said errors)"
+  done
+  rm -r piped
+done
+
 # Wrong usage.
 mkdir empty
 refused 'there is no checkpoint in empty' verify empty
@@ -95,8 +136,13 @@ refused '--world-size' convert run out
 refused '--world-size' convert run out --world-size 0
 refused '--keep' prune run --keep 0
 refused '--dtype' consolidate run out --dtype fp64
+has errors 'master,working'
+! LC_ALL=C grep -q '[[:cntrl:]]' errors || fail "bytes nobody can read: $(cat -v errors)"
+ends_with 0 consolidate --help
+has said 'master,working'
+! LC_ALL=C grep -q '[[:cntrl:]]' said || fail "bytes nobody can read: $(cat -v said)"
 refused 'config.json is no folder' convert run config.json --world-size 2
-refused 'cannot create' consolidate run nowhere/model.safetensors
+refused 'cannot find the folder of nowhere/model.safetensors' consolidate run nowhere/model.safetensors
 ends_with 0 --help
 has said 'consolidate'
 has said 'Exit codes'

@@ -74,22 +74,70 @@ void write_weights(WritableFile& file, CheckpointReader& from, WeightsDtype weig
   }
 }
 
+struct Target {
+  std::string parent, name;
+};
+Target cut(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+// Of a path without links: the checkpoint that it lies in, or empty. `source` is one, whatever its
+// name; of the others those that are named so, and those whose manifest would be beside the file.
+std::string checkpoint_around(FileSystem& files, const std::string& path,
+                              const std::string& source) {
+  Target at = cut(path);
+  if (files.exists(checkpoint::join(at.parent, checkpoint::kManifest))) return at.parent;
+  while (at.parent != "/" && at.parent != ".") {
+    const std::string folder = at.parent;
+    at = cut(folder);
+    if (folder == source || checkpoint::parse_step_folder(at.name)) return folder;
+  }
+  return "";
+}
+
+// Where the file is to be, links followed. Throws unless it is new or takes the place of a plain
+// file, and of none that a checkpoint needs.
+Target target_of(FileSystem& files, const std::string& path, const std::string& source) {
+  const auto refuse = [&](const std::string& why) {
+    throw CheckpointError(detail::concat("cannot write weights to ", path, ": ", why));
+  };
+  if (cut(path).name.empty()) refuse("it names no file");
+  const FileKind kind = files.kind(path);
+  if (kind != FileKind::kMissing && kind != FileKind::kFile) refuse("it is no plain file");
+  const std::string resolved = files.resolve(path);
+  const Target target = cut(resolved);
+  const std::string around = checkpoint_around(files, resolved, files.resolve(source));
+  if (!around.empty()) refuse("it is inside of the checkpoint " + around);
+  if (target.name == checkpoint::kLatest && !list_checkpoints(files, target.parent).empty()) {
+    refuse(
+        detail::concat("this is where it says which checkpoint is the newest in ", target.parent));
+  }
+  return target;
+}
+
+// A name beside the target that is free.
+std::string temporary_for(FileSystem& files, const Target& target) {
+  for (int i = 0;; ++i) {
+    const std::string path = checkpoint::join(
+        target.parent, detail::concat(checkpoint::kTemporary, target.name, "-", i));
+    if (!files.exists(path)) return path;
+  }
+}
+
 }  // namespace
 
 void consolidate_checkpoint(FileSystem& files, CheckpointReader& from, const std::string& path,
                             WeightsDtype dtype) {
-  const std::size_t slash = path.rfind('/');
-  const std::string parent =
-      slash == std::string::npos ? "." : (slash == 0 ? "/" : path.substr(0, slash));
-  const std::string temporary = checkpoint::join(
-      parent, detail::concat(checkpoint::kTemporary, path.substr(slash + 1)));  // npos + 1 is 0
-  if (files.exists(temporary)) files.remove(temporary);
+  const Target target = target_of(files, path, from.folder());
+  const std::string temporary = temporary_for(files, target);
+  const auto file = files.create(temporary);  // of someone who was faster nothing is removed
   try {
-    const auto file = files.create(temporary);
     write_weights(*file, from, dtype);
     file->sync();
     file->close();
-    files.rename(temporary, path);
+    files.rename(temporary, checkpoint::join(target.parent, target.name));
   } catch (const Error&) {
     try {
       if (files.exists(temporary)) files.remove(temporary);
@@ -97,7 +145,7 @@ void consolidate_checkpoint(FileSystem& files, CheckpointReader& from, const std
     }
     throw;
   }
-  files.sync_folder(parent);
+  files.sync_folder(target.parent);
 }
 
 }  // namespace zero

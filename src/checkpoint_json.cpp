@@ -35,8 +35,9 @@ Json embedded(const std::string& text, const char* what) {
 std::string line(const Json& json) {
   try {
     return json.dump();
-  } catch (const Json::type_error& error) {
-    throw CheckpointError(detail::concat("a checkpoint holds text in UTF-8 only: ", error.what()));
+  } catch (const Json::type_error&) {
+    throw CheckpointError("a checkpoint holds text in UTF-8 only; something else is at \uFFFD in " +
+                          json.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
 }
 

@@ -36,9 +36,13 @@ std::string dump(const nlohmann::ordered_json& json, const std::string& name) {
 std::string safetensors_header(const std::vector<SafeTensor>& tensors,
                                const std::map<std::string, std::string>& metadata) {
   std::string json = "{\"__metadata__\":" + nlohmann::json(metadata).dump();
-  std::set<std::string_view> names = {"__metadata__"};
+  std::set<std::string_view> names;
   std::int64_t offset = 0;
   for (const SafeTensor& tensor : tensors) {
+    if (tensor.name == "__metadata__") {
+      throw CheckpointError("a file cannot hold a tensor \"" + tensor.name +
+                            "\": the format safetensors keeps that name for itself");
+    }
     if (!names.insert(tensor.name).second) {
       throw CheckpointError("a file of a checkpoint cannot hold two tensors \"" + tensor.name +
                             "\"");

@@ -82,7 +82,9 @@ class PosixWritable final : public WritableFile {
 
 class PosixReadable final : public ReadableFile {
  public:
-  explicit PosixReadable(const std::string& path) : path_(path), file_("open", path, O_RDONLY) {
+  // Where it is no plain file, open() is not to wait for anyone; where it is, that says nothing.
+  explicit PosixReadable(const std::string& path)
+      : path_(path), file_("open", path, O_RDONLY | O_NONBLOCK | O_NOCTTY) {
     struct stat status {};
     if (::fstat(file_.number(), &status) != 0) throw failure("look at", path, errno);
     if (!S_ISREG(status.st_mode)) throw failure("open", path, "it is no plain file");
@@ -120,6 +122,20 @@ class PosixFileSystem final : public FileSystem {
     return S_ISDIR(status.st_mode) ? FileKind::kFolder : FileKind::kOther;
   }
 
+  std::string resolve(const std::string& path) override {
+    std::error_code error;
+    const fs::path there = fs::canonical(path, error);
+    if (!error) return there.string();
+    const fs::path name = fs::path(path).filename();
+    const bool is_link = fs::is_symlink(fs::symlink_status(path));
+    if (error != std::errc::no_such_file_or_directory || is_link || name.empty()) {
+      throw failure("follow the links of", path, error.value());
+    }
+    const fs::path parent = fs::path(path).parent_path();
+    const fs::path above = fs::canonical(parent.empty() ? "." : parent, error);
+    if (error) throw failure("find the folder of", path, error.value());
+    return (above / name).string();
+  }
   std::unique_ptr<WritableFile> create(const std::string& path) override {
     return std::make_unique<PosixWritable>(path);
   }

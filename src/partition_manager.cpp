@@ -79,6 +79,10 @@ Plan PartitionManager::plan(const ModelShape& model, const Config& config, int w
   Plan plan;
   plan.prepared = optimizer.ledger();
   if (options.loads) optimizer.load("");
+  const auto save = [&](std::int64_t step) {
+    if (options.saves) optimizer.save("", step);
+    if (options.async_saves) optimizer.save("", step, {.async = true});
+  };
   for (std::int64_t step = 0; step < std::min<std::int64_t>(options.steps, 2); ++step) {
     optimizer.reset_traffic();
     for (int micro = 0; micro < optimizer.accumulation_steps(); ++micro) {
@@ -91,9 +95,9 @@ Plan PartitionManager::plan(const ModelShape& model, const Config& config, int w
       }
     }
     plan.traffic_per_step = optimizer.traffic();
-    if (options.saves) optimizer.save("", step);
-    if (options.async_saves) optimizer.save("", step, {.async = true});
+    save(step);
   }
+  if (options.steps == 0) save(0);  // as it was loaded
   plan.trained = optimizer.ledger();
   plan.layout = optimizer.layout();
   plan.model_elems = optimizer.model_elems();

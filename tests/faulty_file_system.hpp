@@ -45,6 +45,10 @@ class FaultyFileSystem final : public FileSystem {
     look("look at", path);
     return inner_.kind(path);
   }
+  std::string resolve(const std::string& path) override {
+    look("follow the links of", path);
+    return inner_.resolve(path);
+  }
   std::unique_ptr<WritableFile> create(const std::string& path) override {
     grow("create", path);
     return std::make_unique<Writer>(*this, inner_.create(path), path);

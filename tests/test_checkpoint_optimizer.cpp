@@ -401,6 +401,25 @@ TEST(SaveCalls, OfRanksThatDifferAreRefused) {
   });
 }
 
+// Also one without elements, which no file holds.
+TEST(SaveCalls, ANameThatIsNotUtf8IsRefusedByName) {
+  for (const std::size_t bad : {0, 2}) {
+    const TemporaryFolder folder;
+    ToySetup setup = setup_of(2);
+    std::string& name = setup.units[1].params[bad].name;
+    const std::string readable = name;
+    name += "\xff";
+    std::string message;
+    try {
+      save_after_training(setup, folder.path());
+    } catch (const CheckpointError& error) {
+      message = error.what();
+    }
+    EXPECT_THAT(message, AllOf(HasSubstr("UTF-8"), HasSubstr(readable)));
+    EXPECT_THAT(list_checkpoints(posix_file_system(), folder.path()), IsEmpty());
+  }
+}
+
 TEST(SaveCalls, AreRefusedOutOfOrder) {
   run_on_device(1, [](World& world) {
     const TemporaryFolder folder;

@@ -50,8 +50,7 @@ TEST(CheckpointTools, WeightsInOneFile) {
   const Sample sample{.params = awkward_params(), .world_size = 3, .half_done = true};
   CheckpointReader reader(files, save(files, "/run", sample));
   for (const bool master : {true, false}) {
-    // Beside what is left of one that was killed; the second time in the place of the first.
-    files.create("/.tmp-model.safetensors");
+    // The second time in the place of the first.
     consolidate_checkpoint(files, reader, "/model.safetensors",
                            master ? WeightsDtype::kMaster : WeightsDtype::kWorking);
     const Weights weights(read_file(files, "/model.safetensors"));
@@ -135,6 +134,57 @@ TEST(CheckpointTools, ConvertingAnOlderOneLeavesLatestAsItIs) {
   convert_checkpoint(files, reader, "/run", 3);
   EXPECT_EQ(find_checkpoint(files, "/run").folder, "/run/step-00000004");
   EXPECT_EQ(find_checkpoint(files, "/run").note, "");
+}
+
+TEST(CheckpointTools, WhatIsWrittenInTheMeantimeHasANameThatNobodyHas) {
+  MemoryFileSystem files;
+  CheckpointReader reader(files, save(files, "/run", {.params = awkward_params()}));
+  for (const char* name : {"/.tmp-w", "/.tmp-w-0", "/.tmp-w-2"}) files.create(name);
+  for (const char* name : {"/.tmp-w", "/.tmp-w-0", "/.tmp-w-2"}) files.bytes(name).resize(3);
+  consolidate_checkpoint(files, reader, "/w", WeightsDtype::kMaster);
+  EXPECT_THAT(files.list("/"), ElementsAre(".tmp-w", ".tmp-w-0", ".tmp-w-2", "run", "w"));
+  for (const char* name : {"/.tmp-w", "/.tmp-w-0", "/.tmp-w-2"}) {
+    EXPECT_EQ(files.bytes(name).size(), 3u);
+  }
+}
+
+TEST(CheckpointTools, WeightsTakeThePlaceOfNothingButAFileOutsideOfCheckpoints) {
+  MemoryFileSystem files;
+  const Sample sample{.params = awkward_params()};
+  CheckpointReader reader(files, save(files, "/run", sample));
+  save(files, "/other", sample);
+  files.rename("/other/step-00000001", "/other/best");
+  files.create_folders("/run/step-00000001/below");
+  files.create_folders("/other/step-00000007/below");  // named as one, whatever is in it
+  const auto refused = [&](const std::string& path) {
+    return refusal([&] { consolidate_checkpoint(files, reader, path, WeightsDtype::kMaster); });
+  };
+  for (const char* path : {"/run/step-00000001/new", "/run/step-00000001/manifest.json",
+                           "/other/best/new", "/run/step-00000001/below/new",
+                           "/other/step-00000007/new", "/other/step-00000007/below/new"}) {
+    EXPECT_THAT(refused(path), AllOf(HasSubstr(path), HasSubstr("inside of the checkpoint")));
+  }
+  EXPECT_THAT(refused("/run/latest"), AllOf(HasSubstr("/run/latest"), HasSubstr("newest")));
+  EXPECT_THAT(refused("/run"), HasSubstr("/run: it is no plain file"));
+  EXPECT_THAT(refused("/new/"), HasSubstr("names no file"));
+  EXPECT_THAT(refused(""), HasSubstr("names no file"));
+  EXPECT_THAT(verify(reader), IsEmpty());
+  EXPECT_EQ(find_checkpoint(files, "/run").note, "");
+  // Names that are of no account elsewhere.
+  for (const char* path : {"/latest", "/manifest", "/run/w", "/manifest.json"}) {
+    EXPECT_EQ(refused(path), "") << path;
+  }
+}
+
+TEST(CheckpointTools, ANameThatTheFormatKeepsForItselfIsTold) {
+  MemoryFileSystem files;
+  Sample sample{.params = awkward_params()};
+  sample.params[1].name = "__metadata__";
+  CheckpointReader reader(files, save(files, "/run", sample));
+  EXPECT_THAT(verify(reader), IsEmpty());
+  EXPECT_THAT(
+      refusal([&] { consolidate_checkpoint(files, reader, "/w", WeightsDtype::kMaster); }),
+      AllOf(HasSubstr("__metadata__"), HasSubstr("safetensors keeps that name for itself")));
 }
 
 TEST(CheckpointTools, AFileThatCannotBeWrittenIsNotThere) {

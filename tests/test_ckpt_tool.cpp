@@ -185,12 +185,50 @@ TEST(CkptTool, EveryCheckpointOfAFolderIsVerified) {
     files.bytes(detail::concat("/run/step-0000000", step, "/manifest.json")).clear();
   verified = ::ckpt::verify(files, "/run");
   EXPECT_FALSE(verified.whole());
-  EXPECT_THAT(::ckpt::verify_text(verified), HasSubstr("none that a resume could take"));
+  EXPECT_THAT(::ckpt::verify_text(verified),
+              HasSubstr("none that a resume could take: no checkpoint in /run is whole"));
 
   files.create_folder("/empty");
   for (const char* nothing : {"/empty", "/nowhere"}) {
     EXPECT_THROW(::ckpt::verify(files, nothing), CheckpointError);
   }
+}
+
+TEST(CkptTool, OneThatHoldsOthersIsVerifiedItself) {
+  MemoryFileSystem files;
+  const std::string outer = save(files, "/run", {.params = awkward_params(), .step = 4});
+  files.rename(save(files, "/other", {.params = awkward_params(), .step = 8}),
+               outer + "/step-00000008");
+  ::ckpt::Verified verified = ::ckpt::verify(files, outer);
+  EXPECT_TRUE(verified.all_is_well());
+  ASSERT_EQ(verified.checkpoints.size(), 2u);
+  EXPECT_EQ(verified.checkpoints[0].folder, outer + "/step-00000008");
+  EXPECT_EQ(verified.checkpoints[1].folder, outer);
+  files.bytes(outer + "/" + checkpoint::shard_file(1, 2)).back() ^= std::byte{1};
+  verified = ::ckpt::verify(files, outer);
+  EXPECT_FALSE(verified.all_is_well());
+  EXPECT_THAT(verified.checkpoints[0].problems, IsEmpty());
+  EXPECT_EQ(verified.checkpoints[1].problems.size(), 1u);
+}
+
+TEST(CkptTool, WhyAResumeTakesNoneOfThoseThatAreWhole) {
+  MemoryFileSystem files;
+  save(files, "/run", {.params = awkward_params(), .step = 4});
+  files.rename("/run", "/step-00000100");
+  const ::ckpt::Verified verified = ::ckpt::verify(files, "/step-00000100");
+  EXPECT_TRUE(verified.whole());
+  EXPECT_FALSE(verified.all_is_well());
+  EXPECT_THAT(verified.why_none, HasSubstr("/step-00000100/manifest.json is missing"));
+  EXPECT_THAT(::ckpt::verify_text(verified), HasSubstr("could take: " + verified.why_none + "\n"));
+  EXPECT_EQ(::ckpt::verify_json(verified)["why_none"], verified.why_none);
+  // Told once where it is what is wrong with the one that is looked at.
+  files.create_folder("/alone");
+  files.create("/alone/rank-00000-of-00001.safetensors");
+  const ::ckpt::Verified alone = ::ckpt::verify(files, "/alone");
+  EXPECT_FALSE(alone.all_is_well());
+  const std::string text = ::ckpt::verify_text(alone);
+  ASSERT_THAT(text, HasSubstr(alone.why_none));
+  EXPECT_EQ(text.find(alone.why_none), text.rfind(alone.why_none));
 }
 
 TEST(CkptTool, WhatIsInOne) {

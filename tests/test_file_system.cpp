@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -135,6 +136,34 @@ TEST(FileSystem, WhatIsNoPlainFileIsNotOpened) {
   EXPECT_THAT(refusal([&] { files.open("/dev/null"); }), HasSubstr("no plain file"));
   EXPECT_THAT(refusal([&] { files.open(scratch.path()); }), HasSubstr("no plain file"));
   EXPECT_THAT(refusal([&] { files.create_folders("/dev/null/x"); }), HasSubstr("/dev/null"));
+  // A pipe: nobody waits for one who writes.
+  ASSERT_EQ(::mkfifo((scratch / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(files.kind(scratch / "pipe"), FileKind::kOther);
+  EXPECT_EQ(refusal([&] { files.open(scratch / "pipe"); }),
+            "cannot open " + (scratch / "pipe") + ": it is no plain file");
+}
+
+TEST(FileSystem, APathWithoutLinks) {
+  const test::TemporaryFolder scratch;
+  FileSystem& files = posix_file_system();
+  // The temporary folder itself may be behind a link.
+  const std::string root = std::filesystem::canonical(scratch.path()).string();
+  files.create_folders(scratch / "a/b");
+  write_file(files, scratch / "a/file", {});
+  std::filesystem::create_symlink("a/b", scratch / "to_b");
+  std::filesystem::create_symlink("../file", scratch / "a/b/to_file");
+  std::filesystem::create_symlink("nowhere", scratch / "dangling");
+  std::filesystem::create_symlink("loop", scratch / "loop");
+  EXPECT_EQ(files.resolve(scratch / "a/file"), root + "/a/file");
+  EXPECT_EQ(files.resolve(scratch / "to_b"), root + "/a/b");
+  EXPECT_EQ(files.resolve(scratch / "to_b/to_file"), root + "/a/file");
+  EXPECT_EQ(files.resolve(scratch / "to_b/../file"), root + "/a/file");
+  EXPECT_EQ(files.resolve(scratch / "to_b/new"), root + "/a/b/new") << "its last name may be new";
+  EXPECT_EQ(files.resolve("new-and-not-there"),
+            (std::filesystem::canonical(".") / "new-and-not-there").string());
+  for (const char* nowhere : {"dangling", "loop", "nowhere/new", "a/file/new"}) {
+    EXPECT_THAT(refusal([&] { files.resolve(scratch / nowhere); }), HasSubstr(nowhere));
+  }
 }
 
 // The system writes up to the limit and says how much that was; the second call fails.

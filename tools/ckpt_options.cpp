@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <limits>
-#include <map>
+#include <string>
 
 namespace ckpt {
 
@@ -17,8 +17,8 @@ constexpr const char* kFooter =
     "as zero-train --save-dir names it: of these the one that a resume would take. Nothing but\n"
     "convert and prune writes into such a folder; keep those two away from one that a run is\n"
     "saving into.\n"
-    "Exit codes: 0 all is well; 1 verify found damage, diff a difference, or the output could not\n"
-    "be written; 2 it could not be done, or bad flags.\n"
+    "Exit codes: 0 all is well; 1 verify found damage or nothing that a resume could take, diff a\n"
+    "difference, or the output could not be written; 2 it could not be done, or bad flags.\n"
     "Example: zero-ckpt verify checkpoints && zero-ckpt consolidate checkpoints "
     "model.safetensors";
 
@@ -48,7 +48,8 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   verify.add_option("DIR", o.path, "a checkpoint, or a folder of them")->required();
   verify.add_flag(
       "--json", o.json,
-      "one JSON object: checkpoints (folder, whole, problems), and which a resume takes");
+      "one JSON object: checkpoints (folder, whole, problems), and which a resume takes, or why "
+      "none");
 
   CLI::App& consolidate = *app.add_subcommand(
       "consolidate", "the weights in one safetensors file, which the Python package reads");
@@ -57,17 +58,17 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
       .add_option(
           "FILE", o.other,
           "the file to write, e.g. model.safetensors; it appears when it is complete, in the "
-          "place of an older one")
+          "place of an older one; anything but a plain file, and what belongs to a checkpoint, is "
+          "left alone")
       ->required();
-  const std::map<std::string, zero::WeightsDtype> dtypes = {
-      {"master", zero::WeightsDtype::kMaster}, {"working", zero::WeightsDtype::kWorking}};
+  std::string dtype = "master";
   consolidate
       .add_option(
-          "--dtype", o.dtype,
+          "--dtype", dtype,
           "master: fp32 (frozen parameters in their own dtype); working: every parameter in "
           "the dtype that the model computes with")
-      ->transform(CLI::CheckedTransformer(dtypes))
-      ->default_str("master");
+      ->check(CLI::IsMember({"master", "working"}))
+      ->capture_default_str();
 
   CLI::App& diff = *app.add_subcommand(
       "diff", "what two checkpoints hold that is not the same, bit for bit, however they are cut");
@@ -93,6 +94,7 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (dtype == "working") o.dtype = zero::WeightsDtype::kWorking;
   if (verify.parsed()) o.command = Command::kVerify;
   if (consolidate.parsed()) o.command = Command::kConsolidate;
   if (diff.parsed()) o.command = Command::kDiff;

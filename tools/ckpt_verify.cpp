@@ -56,10 +56,13 @@ Verified verify(zero::FileSystem& files, const std::string& path) {
     verified.taken = place.folder;
     verified.note = place.note;
   } catch (const zero::CheckpointError& error) {
-    // Told already, of each of them; otherwise it is about the one folder, or there is none.
     if (names.empty() && !has_files_of_one(files, path)) throw;
+    verified.why_none = error.what();
   }
-  if (names.empty()) verified.checkpoints.push_back(verdict_on(files, path));
+  const std::string manifest = concat(path, path.ends_with('/') ? "" : "/", "manifest.json");
+  if (names.empty() || files.exists(manifest)) {
+    verified.checkpoints.push_back(verdict_on(files, path));
+  }
   return verified;
 }
 
@@ -74,8 +77,13 @@ std::string verify_text(const Verified& verified) {
       for (const std::string& problem : v.problems) text += concat("  ", problem, "\n");
     }
   }
-  if (verified.taken.empty()) return text + "there is none that a resume could take\n";
-  return text + concat("a resume takes ", verified.taken, "\n");
+  if (!verified.taken.empty()) return text + concat("a resume takes ", verified.taken, "\n");
+  text += "there is none that a resume could take";
+  const bool told =
+      std::any_of(verified.checkpoints.begin(), verified.checkpoints.end(), [&](const Verdict& v) {
+        return std::count(v.problems.begin(), v.problems.end(), verified.why_none) > 0;
+      });
+  return text + (told ? "\n" : concat(": ", verified.why_none, "\n"));
 }
 
 nlohmann::ordered_json verify_json(const Verified& verified) {
@@ -89,6 +97,7 @@ nlohmann::ordered_json verify_json(const Verified& verified) {
   }
   return {{"whole", verified.whole()},
           {"taken", verified.taken},
+          {"why_none", verified.why_none},
           {"note", verified.note},
           {"checkpoints", std::move(checkpoints)}};
 }

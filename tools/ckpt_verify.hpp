@@ -15,11 +15,13 @@ struct Verdict {
   std::int64_t bytes = 0, files = 0;  // looked at; 0 if that could not be begun
 };
 struct Verified {
-  std::vector<Verdict> checkpoints;  // oldest first
+  std::vector<Verdict> checkpoints;  // oldest first; last the folder itself if it is one as well
   std::string taken;                 // by a resume; empty if there is none
+  std::string why_none;              // `taken` is empty
   std::string note;                  // why not the one that `latest` names
 
-  bool whole() const;
+  bool whole() const;  // every one of them
+  bool all_is_well() const { return whole() && !taken.empty(); }
 };
 
 // Throws CheckpointError where there is no checkpoint at all.

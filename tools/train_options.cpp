@@ -120,8 +120,9 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   CLI::App app(kAbout, "zero-train");
   app.footer(kFooter);
   app.option_defaults()->always_capture_default();
-  app.add_option("--config", o.config_path,
-                 "DeepSpeed-style JSON file; without it: AdamW, lr 3e-3, clipping 1.0, stage 2");
+  CLI::Option* const config = app.add_option(
+      "--config", o.config_path,
+      "DeepSpeed-style JSON file; without it: AdamW, lr 3e-3, clipping 1.0, stage 2");
   CLI::Option* const data =
       app.add_option("--data", o.data, "text files, read as bytes one after the other");
   CLI::Option* const ranks =
@@ -149,14 +150,15 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   app.add_option("--stage", o.stage, "ZeRO stage; default: the file's")->check(CLI::Range(0, 3));
   app.add_option("--set", o.sets, "json.path=value: sets one value of the configuration")
       ->allow_extra_args(false);
-  app.add_option("--json", o.json_path,
-                 "writes one JSON object per line to this file; - is standard output, and what "
-                 "people read goes to standard error");
+  CLI::Option* const json =
+      app.add_option("--json", o.json_path,
+                     "writes one JSON object per line to this file; - is standard output, and what "
+                     "people read goes to standard error");
   app.add_option("--fact", o.facts,
                  "key=value: settles what the file leaves \"auto\", e.g. lr=3e-4; the flags above "
                  "are facts too, and so are --steps and --width")
       ->allow_extra_args(false);
-  app.add_option(
+  CLI::Option* const describe = app.add_option(
       "--describe", o.describe_path,
       "writes names, shapes and units of the model as JSON to this file, - is stdout, and "
       "ends: zero-mem plans from it; --data and --json do not act then");
@@ -173,15 +175,22 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Options
   app.add_flag("--save-async", o.save_async,
                "trains on while a copy of the state is written; takes the memory of the copy")
       ->needs(save_dir);
-  app.add_option("--resume", o.resume,
-                 "a checkpoint, or a folder of them, to go on from; --steps counts from the very "
-                 "beginning");
+  CLI::Option* const resume = app.add_option(
+      "--resume", o.resume,
+      "a checkpoint, or a folder of them, to go on from; --steps counts from the very "
+      "beginning");
   app.add_flag("--quiet", o.quiet, "only the final line");
   app.add_flag("--verbose", o.verbose, "one line per step, and the whole configuration in force");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  // As of a variable of the shell that is not set: it is not the same as without the flag.
+  for (const CLI::Option* const option : {config, json, describe, save_dir, resume}) {
+    if (option->empty() || !option->results().back().empty()) continue;
+    std::cerr << "zero-train: " << option->get_name() << " is empty: expected a path\n";
+    return 2;
   }
   o.ranks_given = !ranks->empty();
   if (data->empty() && o.describe_path.empty()) {

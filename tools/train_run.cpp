@@ -15,6 +15,7 @@
 
 #include "tools/train_checkpoint.hpp"
 #include "tools/train_model.hpp"
+#include "zero/checkpoint.hpp"
 #include "zero/error.hpp"
 
 namespace train {
@@ -79,6 +80,44 @@ Verbosity verbosity_of(const Options& options) {
 std::runtime_error diverged(const std::string& what, double loss, const std::string& when) {
   return std::runtime_error(concat("the ", what, " is ", loss, " ", when,
                                    ": training has diverged; try a smaller optimizer.params.lr"));
+}
+
+// What --resume names is a file of the user's: what is wrong with it is no failure of the run.
+// Advice to programs, which no flag could follow, comes last in a message of the library and is
+// left out.
+std::int64_t resume(Checkpoints& checkpoints, const Options& options) {
+  std::int64_t done = 0;
+  try {
+    done = checkpoints.resume();
+  } catch (const zero::CheckpointError& error) {
+    std::string text = error.what();
+    if (const std::size_t advice = text.find("LoadOptions::"); advice != std::string::npos) {
+      text.resize(text.find_last_not_of(" ;.", advice - 1) + 1);
+    }
+    throw zero::ConfigError(concat("--resume ", options.resume, ": ", text));
+  }
+  if (options.steps > 0 && done > options.steps) {
+    throw zero::ConfigError(concat("--resume ", options.resume, ": the checkpoint is at step ",
+                                   done, ", --steps is ", options.steps,
+                                   ": nothing to train; --steps counts from the very beginning, "
+                                   "and 0 only evaluates"));
+  }
+  return done;
+}
+
+// Whether there is such a checkpoint in the folder, as rank 0 sees it. Collective.
+bool is_saved(zero::World& world, const std::string& folder, std::int64_t step) {
+  char name[32];
+  std::snprintf(name, sizeof name, "/step-%08lld", static_cast<long long>(step));
+  double there = 0;
+  if (world.rank() == 0) {
+    try {
+      zero::find_checkpoint(zero::posix_file_system(), folder + name);
+      there = 1;
+    } catch (const zero::CheckpointError&) {  // missing, or not whole
+    }
+  }
+  return gather(world, "zero-train whether it is saved", std::span(&there, 1)).front() != 0;
 }
 
 // With JSON lines on standard output, nothing else may be there.
@@ -246,7 +285,16 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
     std::fflush(people);
   }
 
-  const std::int64_t before = checkpoints.resume();
+  const std::int64_t before = resume(checkpoints, options);
+  const bool nothing_left = before > 0 && before == options.steps;
+  bool saves_again = false;  // though no step is trained
+  if (nothing_left) {
+    if (reports) {
+      std::cerr << "note: the checkpoint is at step " << before << ", and --steps is "
+                << options.steps << ": nothing is left to train\n";
+    }
+    saves_again = !options.save_dir.empty() && !is_saved(world, options.save_dir, before);
+  }
   rank.optimizer().reset_traffic();  // what came before is no part of a step
   std::vector<double> losses;
   {
@@ -264,6 +312,7 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
       }
       checkpoints.after_step(s + 1, s + 1 == options.steps || rank.interrupted_by() != 0);
     }
+    if (saves_again) checkpoints.after_step(before, true);
     checkpoints.finish();
   }
   const auto steps = static_cast<std::int64_t>(losses.size());
@@ -279,7 +328,12 @@ int run_all(const Setup& setup, const Corpus& corpus, zero::World& world,
   for (std::size_t at = 0; at < packed.size(); at += RankAccount::kPacked) {
     accounts.push_back(RankAccount::unpack(std::span(packed).subspan(at, RankAccount::kPacked)));
   }
-  const RankAccount planned = planned_account(rank.optimizer().plan(checkpoints.foreseen(steps)));
+  zero::PlanOptions foreseen = checkpoints.foreseen(steps);
+  if (saves_again) {
+    foreseen.saves = !options.save_async;
+    foreseen.async_saves = options.save_async;
+  }
+  const RankAccount planned = planned_account(rank.optimizer().plan(foreseen));
   json.plan(static_cast<int>(accounts.size()), planned);
   for (std::size_t r = 0; r < accounts.size(); ++r) json.memory(static_cast<int>(r), accounts[r]);
   for (std::size_t r = 0; r < accounts.size(); ++r) {

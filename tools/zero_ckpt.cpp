@@ -33,7 +33,7 @@ ExitCode verify(zero::FileSystem& files, const ckpt::Options& options) {
   const ckpt::Verified verified = ckpt::verify(files, options.path);
   note(verified.note);
   std::cout << (options.json ? dump(ckpt::verify_json(verified)) : ckpt::verify_text(verified));
-  return verified.whole() ? kDone : kFound;
+  return verified.all_is_well() ? kDone : kFound;
 }
 
 ExitCode diff(zero::FileSystem& files, const ckpt::Options& options) {

@@ -29,7 +29,9 @@ enum class WeightsDtype : std::uint8_t {
   kWorking,  // every parameter in its own dtype, rounded to nearest even as training does
 };
 // Writes the whole parameters in their shapes into one safetensors file, under their own names. The
-// file appears when it is complete and takes the place of an older one.
+// file appears when it is complete and takes the place of an older one, at the end of a link of
+// that. Refused where there is anything but a plain file, inside of a checkpoint's folder, and in
+// the place of the `latest` of a folder of checkpoints.
 void consolidate_checkpoint(FileSystem& files, CheckpointReader& from, const std::string& path,
                             WeightsDtype dtype);
 

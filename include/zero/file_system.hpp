@@ -44,8 +44,12 @@ class FileSystem {
 
   // What a path names; links are followed.
   virtual FileKind kind(const std::string& path) = 0;
+  // The path as it is without links, for what is there or, its last name being free, could be
+  // created. A link that leads nowhere is an error. As given in a file system without links.
+  virtual std::string resolve(const std::string& path) { return path; }
   // The path must not be there yet.
   virtual std::unique_ptr<WritableFile> create(const std::string& path) = 0;
+  // A plain file; anything else is an error at once, also a pipe into which nobody writes.
   virtual std::unique_ptr<ReadableFile> open(const std::string& path) = 0;
   // The folder and all above it, which may be there already; each new one is synced into the one
   // above it.

@@ -27,7 +27,8 @@ struct PlanOptions {
   // read them where they are. ZeroOptimizer::plan() knows which it is, and runtime.nccl_reduction
   // says it as well.
   bool stages_slices = false;
-  // What ZeroOptimizer::load(), save() and asynchronous saves hold on their way.
+  // What ZeroOptimizer::load(), save() and asynchronous saves hold on their way. Saved is after
+  // each step, and once where there is none.
   bool loads = false;
   bool saves = false;
   bool async_saves = false;

@@ -64,3 +64,49 @@ cmp master.safetensors working.safetensors
 mkdir folder
 refused 'folder' consolidate run folder
 ! compgen -G '.tmp*' > /dev/null || fail "left behind: $(ls -A)"
+
+# Nothing but a plain file is replaced, through a link the file that it leads to.
+mkfifo pipe
+refused 'pipe: it is no plain file' consolidate run pipe
+[[ -p pipe ]] || fail "a pipe is replaced"
+ln -s nowhere.safetensors dangling
+ln -s pipe to_pipe
+for link in dangling to_pipe; do
+  refused "$link" consolidate run $link
+  [[ -L $link ]] || fail "a link is replaced: $link"
+done
+[[ ! -e nowhere.safetensors && -p pipe ]] || fail "a link that was refused is followed"
+mkdir elsewhere
+cp working.safetensors elsewhere/model.safetensors
+ln -s elsewhere/model.safetensors link
+ends_with 0 consolidate run link
+[[ -L link && $(ls -A elsewhere) == model.safetensors ]] || fail "a link: $(ls -lA . elsewhere)"
+ends_with 0 consolidate run master.safetensors
+cmp link master.safetensors
+
+# Nor anything of a checkpoint, by whatever way.
+cp -r run best
+mv best/step-00000003 renamed
+rm -r best
+ln -s run/step-00000003 inside
+find run renamed -type f -exec cksum {} + | sort > before
+for out in run/latest run/step-00000003/manifest.json run/step-00000003/new renamed/new \
+  run/step-00000003/rank-00000-of-00003.safetensors inside/new inside/../latest; do
+  refused "${out##*/}" consolidate run $out
+  has errors 'checkpoint'
+done
+mkdir renamed/below
+refused 'checkpoint' consolidate renamed renamed/below/model.safetensors
+find run renamed -type f -exec cksum {} + | sort > after
+cmp before after || fail "a checkpoint is changed: $(diff before after)"
+ends_with 0 consolidate run run/model.safetensors  # beside them it may be
+cmp run/model.safetensors master.safetensors
+ends_with 0 verify run
+
+# A file of someone's own stays, whatever its name.
+echo mine > .tmp-own.safetensors
+ends_with 0 consolidate run own.safetensors
+[[ $(cat .tmp-own.safetensors) == mine ]] || fail "another's file is overwritten"
+cmp own.safetensors master.safetensors
+refused 'names no file' consolidate run elsewhere/
+refused 'names no file' consolidate run ''

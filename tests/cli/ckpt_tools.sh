@@ -85,6 +85,44 @@ ends_with 0 prune run --keep 1
 ends_with 0 prune run --keep 1
 [[ ! -s said ]] || fail "pruned again: $(cat said)"
 
+# A checkpoint with others below it is looked at as well.
+cp -r run/step-00000004 best
+cp -r run/step-00000004 best/step-00000004
+ends_with 0 verify best
+has said 'best: whole'
+has said 'best/step-00000004: whole'
+has said 'a resume takes best'
+flip best/rank-00001-of-00003.safetensors -1
+ends_with 1 verify best
+has said 'best: DAMAGED'
+has said 'best/step-00000004: whole'
+
+# Whole ones, of which a resume takes none: no success, and why.
+mkdir -p odd/step-00000100
+cp -r run/step-00000004 odd/step-00000100
+ends_with 1 verify odd/step-00000100
+has said 'odd/step-00000100/step-00000004: whole'
+has said 'there is none that a resume could take: odd/step-00000100/manifest.json is missing'
+# What is no file says nothing, and nothing waits for someone to write into a pipe.
+for what in mkdir mkfifo; do
+  cp -r run piped
+  rm piped/latest
+  $what piped/latest
+  timeout 10 "$ckpt" verify piped >said 2>errors || fail "latest by $what: $(cat said errors)"
+  has errors 'piped/latest names no checkpoint; taken is piped/step-00000004'
+  rm -r piped
+done
+cp -r run piped
+rm piped/step-00000004/manifest.json
+mkfifo piped/step-00000004/manifest.json
+for command in "inspect 2" "verify 1"; do
+  code=0
+  timeout 10 "$ckpt" ${command% *} piped >said 2>errors || code=$?
+  [[ $code == "${command#* }" ]] || fail "${command% *}, the manifest is a pipe: exit code $code"
+  grep -qF "piped/step-00000004/manifest.json: it is no plain file" said errors ||
+    fail "${command% *}, the manifest is a pipe: $(cat said errors)"
+done
+
 # Wrong usage.
 mkdir empty
 refused 'there is no checkpoint in empty' verify empty
@@ -95,8 +133,13 @@ refused '--world-size' convert run out
 refused '--world-size' convert run out --world-size 0
 refused '--keep' prune run --keep 0
 refused '--dtype' consolidate run out --dtype fp64
+has errors 'master,working'
+! LC_ALL=C grep -q '[[:cntrl:]]' errors || fail "bytes nobody can read: $(cat -v errors)"
+ends_with 0 consolidate --help
+has said 'master,working'
+! LC_ALL=C grep -q '[[:cntrl:]]' said || fail "bytes nobody can read: $(cat -v said)"
 refused 'config.json is no folder' convert run config.json --world-size 2
-refused 'cannot create' consolidate run nowhere/model.safetensors
+refused 'cannot find the folder of nowhere/model.safetensors' consolidate run nowhere/model.safetensors
 ends_with 0 --help
 has said 'consolidate'
 has said 'Exit codes'

@@ -43,6 +43,12 @@ refused 2 'contradicts --dtype bf16' "${tiny[@]}" --set fp16.enabled=true --dtyp
 refused 2 'contradicts --dtype fp32' "${tiny[@]}" --set bf16.enabled=true --dtype fp32
 "$train" "${tiny[@]}" --set fp16.enabled=true --dtype fp16 --steps 1 > said || fail "--dtype as --set"
 
+# A variable of the shell that is not set.
+for flag in --config --json --describe --save-dir --resume; do
+  refused 2 "$flag is empty" "${tiny[@]}" --steps 1 $flag ""
+  refused 2 "$flag" "${tiny[@]}" --steps 1 $flag=
+done
+
 refused 2 'must not be negative: -5' "${tiny[@]}" --seed -5
 
 # No step at all: the loss of the first weights, which for bytes is about ln 256.

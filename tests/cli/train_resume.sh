@@ -93,13 +93,40 @@ refused 2 '--keep requires --save-dir' "${tiny[@]}" --keep 2
 refused 2 '--save-async requires --save-dir' "${tiny[@]}" --save-async
 refused 2 '--keep' "${tiny[@]}" --save-dir d --keep -1
 mkdir empty
-refused 1 'no checkpoint in empty' "${tiny[@]}" --resume empty --ranks 2
-refused 1 'nowhere' "${tiny[@]}" --resume nowhere
-refused 1 'parameter wte is [256, 16] in it and [256, 32] in this run' --data text.txt --layers 2 \
+refused 2 'no checkpoint in empty' "${tiny[@]}" --resume empty --ranks 2
+refused 2 'nowhere' "${tiny[@]}" --resume nowhere
+refused 2 'parameter wte is [256, 16] in it and [256, 32] in this run' --data text.txt --layers 2 \
   --width 32 --heads 2 --context 12 --quiet --dtype bf16 --resume saves.4
-refused 1 'parameter h1.ln1.gain of it is not in this run' --data text.txt --layers 1 --width 16 \
+refused 2 'parameter h1.ln1.gain of it is not in this run' --data text.txt --layers 1 --width 16 \
   --heads 2 --context 12 --quiet --dtype bf16 --resume saves.4
-refused 1 'is bf16 in it and fp32 in this run' "${tiny[@]}" --resume saves.4
+refused 2 'is bf16 in it and fp32 in this run' "${tiny[@]}" --resume saves.4
+! grep -qF LoadOptions errors || fail "advice that no flag can follow: $(cat errors)"
+# Fewer steps than are done: nothing could be trained, and --steps may not mean what was thought.
+refused 2 'is at step 3, --steps is 2: nothing to train' "${four[@]}" --steps 2 --ranks 4 \
+  --accumulation 1 --resume saves.4 --save-dir fewer
+[[ -z $(ls fewer) ]] || fail "refused, and saved: $(ls fewer)"
+# 0 only evaluates.
+"$train" "${four[@]}" --steps 0 --ranks 4 --accumulation 1 --resume saves.4 --json only >said 2>errors
+"$train" "${four[@]}" --steps 3 --ranks 4 --accumulation 1 --json whole >said
+diff <(ends only) <(ends whole) || fail "--steps 0 of a checkpoint: $(cat only)"
+# As many: it is said, and what is asked to be saved is saved, if it is not there.
+for flags in "" "--save-async"; do
+  rm -rf equal
+  for again in 1 2; do
+    # shellcheck disable=SC2086
+    "$train" "${four[@]}" --steps 3 --ranks 4 --accumulation 1 --resume saves.4 --save-dir equal \
+      --json only $flags >said 2>errors || fail "all steps are done: $(cat errors)"
+    grep -qF 'is at step 3, and --steps is 3: nothing is left to train' errors ||
+      fail "all steps are done: $(cat errors)"
+    diff <(ends only) <(ends whole) || fail "all steps are done: $(cat only)"
+    [[ $(ls equal) == $'latest\nstep-00000003' ]] || fail "saved: $(ls equal)"
+    [[ $(grep -c '"type":"saved","step":3' only) == $((2 - again)) ]] ||
+      fail "saved $again: $(grep saved only)"
+  done
+  "$train" "${four[@]}" --steps 6 --ranks 2 --accumulation 2 --json second --resume equal >said 2>notes
+  "$train" "${four[@]}" --steps 6 --ranks 4 --accumulation 1 --json all >said
+  diff <(ends second) <(ends all) || fail "goes on otherwise from what was saved at the end"
+done
 # Other data is possible, and said.
 "$train" "${four[@]}" --steps 6 --ranks 4 --accumulation 1 --seed 7 --resume saves.4 >said 2>notes
 grep -q 'seed was 1 at the save and is 7' notes || fail "another seed: $(cat notes)"

@@ -90,76 +90,74 @@ class DiskFaults : public CheckpointFaults {
       EXPECT_GE(fired, 4);
     }
   }
+  template <class Body>
+  void for_every_call_of_a_save(const Body& body) {
+    for_every_call(Fault::kError, true, body);
+    if (HasFailure() || ranks() > 2) return;  // much the same
+    for_every_call(Fault::kNoSpace, true, body);
+  }
 };
 
 TEST_P(DiskFaults, SavesMayFailAtAnyCallOfAnyRank) {
-  for (const Fault fault : {Fault::kError, Fault::kNoSpace}) {
-    if (fault == Fault::kNoSpace && ranks() > 2) continue;  // much the same
-    for_every_call(fault, true, [&](World& world, Case& on) {
-      const int rank = world.rank();
-      FaultyFileSystem& files = on.of(rank);
-      Trainer trainer(world, stage(), kLongS);
-      const auto save = [&](int step) {
-        trainer.optimizer.save(kRoot, step, {.keep = 1, .file_system = &files});
-      };
-      trainer.step();
-      save(1);
-      trainer.step();
-      on.arm(rank);
-      const std::string error = on.ends.of(rank, [&] { save(2); });
-      on.disarm(rank);
-      if (rank == 0) {
-        EXPECT_THAT(saved_step(on.disk), AllOf(Ge(error.empty() ? 2 : 1), Le(2)));
-      }
-      // Training goes on, and the next save is as any other.
-      trainer.step();
-      save(3);
-      EXPECT_EQ(trainer.state(), after(3));
-      expect_tidy(world, on.disk, 3);
-    });
-    if (HasFailure()) return;
-  }
+  for_every_call_of_a_save([&](World& world, Case& on) {
+    const int rank = world.rank();
+    FaultyFileSystem& files = on.of(rank);
+    Trainer trainer(world, stage(), kLongS);
+    const auto save = [&](int step) {
+      trainer.optimizer.save(kRoot, step, {.keep = 1, .file_system = &files});
+    };
+    trainer.step();
+    save(1);
+    trainer.step();
+    on.arm(rank);
+    const std::string error = on.ends.of(rank, [&] { save(2); });
+    on.disarm(rank);
+    if (rank == 0) {
+      EXPECT_THAT(saved_step(on.disk), AllOf(Ge(error.empty() ? 2 : 1), Le(2)));
+    }
+    // Training goes on, and the next save is as any other.
+    trainer.step();
+    save(3);
+    EXPECT_EQ(trainer.state(), after(3));
+    expect_tidy(world, on.disk, 3);
+  });
 }
 
 // An error is told by what comes next: wait_for_save(), or another save, which then is not begun.
 TEST_P(DiskFaults, SavesBesideTheTrainingMayFailAtAnyCallOfAnyRank) {
   const bool waits = ranks() > 2;
-  for (const Fault fault : {Fault::kError, Fault::kNoSpace}) {
-    if (fault == Fault::kNoSpace && ranks() > 2) continue;  // much the same
-    for_every_call(fault, true, [&](World& world, Case& on) {
-      const int rank = world.rank();
-      FaultyFileSystem& files = on.of(rank);
-      Trainer trainer(world, stage(), kLongS);
-      const auto save = [&](int step) {
-        trainer.optimizer.save(kRoot, step, {.keep = 2, .async = true, .file_system = &files});
-      };
+  for_every_call_of_a_save([&](World& world, Case& on) {
+    const int rank = world.rank();
+    FaultyFileSystem& files = on.of(rank);
+    Trainer trainer(world, stage(), kLongS);
+    const auto save = [&](int step) {
+      trainer.optimizer.save(kRoot, step, {.keep = 2, .async = true, .file_system = &files});
+    };
+    trainer.step();
+    save(1);
+    trainer.optimizer.wait_for_save();
+    trainer.step();
+    on.arm(rank);
+    const std::string error = on.ends.of(rank, [&] {
+      save(2);
       trainer.step();
-      save(1);
+      if (waits) return trainer.optimizer.wait_for_save();
+      // How often rank 0 looks is not the same each time, so that the call may be in this one.
+      save(3);
       trainer.optimizer.wait_for_save();
-      trainer.step();
-      on.arm(rank);
-      const std::string error = on.ends.of(rank, [&] {
-        save(2);
-        trainer.step();
-        if (waits) return trainer.optimizer.wait_for_save();
-        // How often rank 0 looks is not the same each time, so that the call may be in this one.
-        save(3);
-        trainer.optimizer.wait_for_save();
-      });
-      on.disarm(rank);
-      if (rank == 0) {
-        const std::int64_t last = waits ? 2 : 3;
-        EXPECT_THAT(saved_step(on.disk), AllOf(Ge(error.empty() ? last : 1), Le(last)));
-      }
-      while (trainer.optimizer.applied_steps() < 4) trainer.step();
-      save(4);
-      trainer.optimizer.wait_for_save();
-      trainer.optimizer.wait_for_save();  // nothing is left to tell
-      EXPECT_EQ(trainer.state(), after(4));
-      expect_tidy(world, on.disk, 4);
     });
-    if (HasFailure()) return;
-  }
+    on.disarm(rank);
+    if (rank == 0) {
+      const std::int64_t last = waits ? 2 : 3;
+      EXPECT_THAT(saved_step(on.disk), AllOf(Ge(error.empty() ? last : 1), Le(last)));
+    }
+    while (trainer.optimizer.applied_steps() < 4) trainer.step();
+    save(4);
+    trainer.optimizer.wait_for_save();
+    trainer.optimizer.wait_for_save();  // nothing is left to tell
+    EXPECT_EQ(trainer.state(), after(4));
+    expect_tidy(world, on.disk, 4);
+  });
 }
 
 // A load that fails before anything has changed leaves the optimizer as it was; later it is of no
